@@ -1,0 +1,33 @@
+# Two commands on a fresh machine with Python 3.11+ and make: `make demo` and `make test`.
+PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3.13 || echo python3)
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: setup test demo perf fuzz soak lint clean
+
+setup: $(STAMP)
+
+# uv resolves in seconds; pip alone does the same in minutes, so it is the fallback.
+$(STAMP): setup.py
+	$(PYTHON) -c 'import sys; sys.exit(0 if (3, 11) <= sys.version_info < (3, 14) else "starmill needs Python 3.11, 3.12 or 3.13; found " + sys.version.split()[0] + ". Set PYTHON=...")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet uv setuptools wheel
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --editable '.[dev]' \
+	  || $(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $(STAMP)
+
+test: setup
+	$(BIN)/python -m pytest
+
+lint: setup
+	./check --no-tests
+
+demo: setup
+	$(BIN)/python -m starmill --help
+
+perf: setup
+	$(BIN)/python -m perf $(if $(ONLY),--only $(ONLY))
+
+clean:
+	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

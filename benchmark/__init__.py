@@ -1,0 +1,1 @@
+"""Who is better: environment, matches, ratings, reports."""

@@ -1,0 +1,1 @@
+"""Game messages to arrays and back; pure functions."""

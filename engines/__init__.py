@@ -1,0 +1,1 @@
+"""Playing and replaying: replay files, game processes, the embedded game."""

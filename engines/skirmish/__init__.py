@@ -1,0 +1,1 @@
+"""Skirmish: a small deterministic game behind the StarCraft II protocol."""

@@ -1,0 +1,1 @@
+"""Measurements that back the project's claims, baselines included; not installed."""

@@ -1,0 +1,1 @@
+"""From files to a dataset; the only package that knows Beam."""

@@ -1,0 +1,1 @@
+"""What the data is: errors, specs, records, codec, shards, manifest, dataset."""

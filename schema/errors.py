@@ -1,0 +1,78 @@
+"""The exception tree. The branch an error is on decides who handles it, and how.
+
+    StarmillError
+    ├── ReplayError(reason)    this replay is no good: a quarantined row, counted by reason
+    ├── EngineError            the game failed, the replay may be fine: retried on a fresh process
+    │   ├── EngineCrashed
+    │   ├── EngineTimeout
+    │   └── EngineMissing      not retried: the version is not installed
+    ├── ConverterError         a message cannot become arrays: quarantined with its reason
+    ├── SpecError              arrays and spec disagree: our bug
+    ├── FormatError            bytes on disk are not what was promised: exit 2
+    │   ├── ShardCorrupt
+    │   └── ManifestMismatch
+    └── ConfigError            the request makes no sense: exit 2
+
+A message says what was expected, what was found, where, and what to do about it.
+"""
+
+
+class StarmillError(Exception):
+    """Anything that starmill raises on purpose."""
+
+
+class ReplayError(StarmillError):
+    """This replay cannot be used.
+
+    reason: a short fixed word, the value of a `RejectReason`; what counters and tables show.
+    detail: the sentence for people.
+    """
+
+    def __init__(self, reason: str, detail: str = "") -> None:
+        super().__init__(f"{reason}: {detail}" if detail else reason)
+        self.reason = reason
+        self.detail = detail
+
+    def __reduce__(self) -> tuple[type["ReplayError"], tuple[str, str]]:
+        """Keeps reason and detail apart when Beam pickles the error."""
+        return type(self), (self.reason, self.detail)
+
+
+class EngineError(StarmillError):
+    """The game process failed; another process may succeed on the same replay."""
+
+
+class EngineCrashed(EngineError):
+    """The process ended, or its connection broke or answered nonsense."""
+
+
+class EngineTimeout(EngineError):
+    """The process did not answer before the deadline."""
+
+
+class EngineMissing(EngineError):
+    """No installed game can do this; trying again would not help."""
+
+
+class ConverterError(StarmillError):
+    """A game message or an agent's action cannot be converted."""
+
+
+class SpecError(StarmillError):
+    """Arrays do not satisfy the spec they were made for."""
+
+
+class FormatError(StarmillError):
+    """Stored bytes are not what the format promises."""
+
+
+class ShardCorrupt(FormatError):
+    """A shard's bytes are damaged: names the file, the episode and the chunk."""
+
+
+class ManifestMismatch(FormatError):
+    """A dataset, checkpoint or reference belongs to another schema or dataset."""
+
+
+class ConfigError(StarmillError):
+    """The request makes no sense or cannot be carried out as it stands."""

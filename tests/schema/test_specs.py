@@ -1,0 +1,37 @@
+import json
+
+import numpy as np
+import pytest
+
+from starmill.schema import settings as settings_lib
+from starmill.schema import specs
+from tests.conftest import SHARED
+
+CASES = sorted((SHARED / "golden/converter/inputs").glob("*.npz"))
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+def test_specs_equal_the_references(path):
+    settings = settings_lib.from_json(
+        json.loads(np.load(path)["settings_json"].tobytes())
+    )
+    expected = json.loads(
+        np.load(path.parent.parent / "expected" / path.name)["__spec_json"].tobytes()
+    )
+
+    def shown(found):
+        return {key: spec.to_json() for key, spec in found.items()}
+
+    assert shown(specs.observation_specs(settings)) == expected["observation"]
+    assert shown(specs.action_specs(settings)) == expected["action"]
+
+
+def test_fingerprint_is_stable():
+    assert specs.fingerprint(settings_lib.UNPLUGGED) == (
+        "708a64f9959b1dc26349d857c105064dc8a14d624b3748769b5f8e1b756a6d97"
+    )
+
+
+def test_settings_survive_json():
+    text = json.dumps(settings_lib.UNPLUGGED.to_json())
+    assert settings_lib.from_json(json.loads(text)) == settings_lib.UNPLUGGED
