@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup test demo perf fuzz soak lint clean
+.PHONY: setup reference test demo perf fuzz soak lint clean
 
 setup: $(STAMP)
 
@@ -19,6 +19,17 @@ $(STAMP): setup.py
 
 test: setup
 	$(BIN)/python -m pytest
+
+# DeepMind's own wheel needs CPython 3.10; tests marked `reference` use this environment, or
+# the interpreter that STARMILL_REFERENCE_PYTHON names, and skip where there is neither.
+PYTHON310 ?= $(shell command -v python3.10)
+reference: .venv-reference/.installed
+.venv-reference/.installed: tests/reference/requirements.txt
+	test -n "$(PYTHON310)" || { echo "no python3.10 found; set PYTHON310=..."; exit 2; }
+	$(PYTHON310) -m venv .venv-reference
+	.venv-reference/bin/python -m pip install --quiet --requirement tests/reference/requirements.txt
+	.venv-reference/bin/python -m pip install --quiet --no-deps pysc2==4.0.0
+	touch .venv-reference/.installed
 
 lint: setup
 	./check --no-tests

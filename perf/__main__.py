@@ -17,7 +17,14 @@ from perf.row import Row
 
 RESULTS = Path(__file__).parent / "results.json"
 # section -> module; in the order of the data's path
-SECTIONS: dict[str, str] = {}
+SECTIONS: dict[str, str] = {
+    "converter": "perf.converter",
+    "replays": "perf.replays",
+    "skirmish": "perf.skirmish",
+    "codec": "perf.codec",
+    "generate": "perf.generate",
+    "learners": "perf.learners",
+}
 
 
 def _number(value: float | None) -> str:

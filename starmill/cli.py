@@ -16,7 +16,23 @@ from starmill.schema import errors
 from starmill.version import __version__
 
 # name -> (module in starmill.commands, one-line summary), in the order of a user's work
-COMMANDS: dict[str, tuple[str, str]] = {}
+COMMANDS: dict[str, tuple[str, str]] = {
+    "doctor": ("doctor", "what works on this machine"),
+    "skirmish": ("skirmish", "the embedded game: install, ladder, play"),
+    "download": ("download", "replay packs from Blizzard's API"),
+    "index": ("index", "replays to a Parquet index, one row each"),
+    "select": ("select", "which indexed replays a selection keeps, and why not"),
+    "generate": ("generate", "replays to a dataset: the main job, on Beam"),
+    "verify": ("verify", "re-hash, re-decode and re-play a dataset"),
+    "info": ("info", "what a dataset is"),
+    "diff": ("diff", "what differs between two datasets"),
+    "export": ("export", "a dataset in other layouts: alphastar, rlds, npz"),
+    "report": ("report", "a dataset as one HTML page, with an episode viewer"),
+    "convert": ("convert", "a captured observation stream to arrays"),
+    "train": ("train", "an agent on a dataset"),
+    "evaluate": ("evaluate", "an agent's games against opponents, and its rating"),
+    "rate": ("rate", "ratings from games already played"),
+}
 
 
 class Command(Protocol):
@@ -36,7 +52,7 @@ def _load(name: str) -> Command:
 
 
 def _usage() -> str:
-    width = max((len(name) for name in COMMANDS), default=0)
+    width = max(len(name) for name in COMMANDS)
     lines = [f"  {name:<{width}}  {summary}" for name, (_, summary) in COMMANDS.items()]
     return "\n".join(
         [
