@@ -1,5 +1,7 @@
 # Two commands on a fresh machine with Python 3.11+ and make: `make demo` and `make test`.
-PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3.13 || echo python3)
+# The first interpreter of these that really runs (a shim can be there and not work).
+first_python = $(firstword $(foreach p,$(1),$(shell $(p) -c 'import sys; print(sys.executable)' 2>/dev/null)))
+PYTHON ?= $(or $(call first_python,python3.11 python3.12 python3.13 python3),python3)
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
@@ -22,7 +24,7 @@ test: setup
 
 # DeepMind's own wheel needs CPython 3.10; tests marked `reference` use this environment, or
 # the interpreter that STARMILL_REFERENCE_PYTHON names, and skip where there is neither.
-PYTHON310 ?= $(shell command -v python3.10)
+PYTHON310 ?= $(call first_python,python3.10 $(wildcard $(HOME)/.pyenv/versions/3.10*/bin/python))
 reference: .venv-reference/.installed
 .venv-reference/.installed: tests/reference/requirements.txt
 	test -n "$(PYTHON310)" || { echo "no python3.10 found; set PYTHON310=..."; exit 2; }
