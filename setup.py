@@ -16,6 +16,8 @@ VERSION = re.search(
 if VERSION is None:
     raise SystemExit('starmill/version.py: expected a line __version__ = "..."')
 
+# Data beside the modules, and in folders of data below them (schema/tables).
+DATA = ["*.json", "*.csv", "*.html", "*.css", "*.js"]
 CORE = [
     "absl-py",
     "apache-beam>=2.77,<3",
@@ -71,7 +73,7 @@ setup(
     license="Apache-2.0",
     python_requires=">=3.11,<3.14",
     packages=find_packages(include=["starmill", "starmill.*"]),
-    package_data={"": ["py.typed", "*.json", "*.csv", "*.html", "*.css", "*.js"]},
+    package_data={"": ["py.typed", *DATA, *[f"*/{pattern}" for pattern in DATA]]},
     install_requires=CORE,
     extras_require={
         "learners": LEARNERS,
