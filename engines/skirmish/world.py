@@ -1,0 +1,275 @@
+"""The state of one game as a few numpy arrays; a row is a unit, an order, an effect.
+
+In: nothing. Out: record types and an empty `World`. All game state that can influence the
+future lives in these arrays, so that hashing them is hashing the game. Knows no rules.
+
+Rows of `units` are reused after death; a tag is not: it names the row and how often the row
+was given out, like the game's own tags. Positions are in world units, y points up, angles
+are radians (0 east, counter-clockwise), durations are game loops.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+MAX_UNITS = 2048
+MAX_ORDERS = 8
+MAX_BUFFS = 4
+MAX_CARGO = 8
+MAX_EFFECTS = 64
+MAX_SNAPSHOTS = 384
+MAX_ALERTS = 16
+MAX_EVENTS = 4096
+MAX_ERRORS = 256
+PLAYERS = 3  # rows 1 and 2 are the players; row 0 is unused so that ids index directly
+NEUTRAL = 16
+TYPE_LIMIT = 2048  # raw unit type ids are below this
+UPGRADE_LIMIT = 320
+TAG_SHIFT = 18
+# Slots of `World.clock`.
+LOOP, ROWS, EVENTS, ERRORS, RNG, CHANGED, FLAGS, NEXT_FIELD = range(8)
+# Not hashed: caches, the map, rules, and logs that were or were not read.
+DERIVED = frozenset(
+    ("fields", "field_goals", "unit_rules", "ability_rules", "events", "errors")
+)
+
+# One unit. Meaning beyond the name:
+#   alive: 0 free row, 1 alive. A passenger is alive with carrier >= 0 and has no position.
+#   build_progress: 0 to 1; below 1 under construction.
+#   cooldown: loops until it may attack again. engaged: tag of the unit it fights, 0 none.
+#   cloaked: hidden from enemies without detection (cloak or burrow).
+#   seen, detected: bit p set when player p sees the position / has detection over it.
+#   addon: row of the add-on, -1 none. host: row of the building that an add-on belongs to,
+#     the hatchery of a larva, the townhall of a worker; -1 none.
+#   order_count, buff_count, cargo_count: how many rows of the side arrays are in use.
+#   life: loops to live, -1 for ever. buff_remain, buff_max: of its timed buff or life, 0 none.
+#   autocast: bit set of autocasts switched on (index in the rules).
+#   wait: loops of the current activity that are left (mining, warping in, morphing).
+#   path_*: the next corner of its way, valid while path_until > loop.
+UNIT = np.dtype(
+    [
+        ("tag", "i8"),
+        ("engaged", "i8"),
+        ("rally_tag", "i8"),
+        ("x", "f8"),
+        ("y", "f8"),
+        ("z", "f8"),
+        ("facing", "f8"),
+        ("radius", "f8"),
+        ("health", "f8"),
+        ("health_max", "f8"),
+        ("shield", "f8"),
+        ("shield_max", "f8"),
+        ("energy", "f8"),
+        ("energy_max", "f8"),
+        ("build_progress", "f8"),
+        ("cooldown", "f8"),
+        ("life", "f8"),
+        ("wait", "f8"),
+        ("rally_x", "f8"),
+        ("rally_y", "f8"),
+        ("path_x", "f8"),
+        ("path_y", "f8"),
+        ("unit_type", "i4"),
+        ("owner", "i4"),
+        ("recycle", "i4"),
+        ("order_count", "i4"),
+        ("buff_count", "i4"),
+        ("cargo_count", "i4"),
+        ("cargo_used", "i4"),
+        ("cargo_max", "i4"),
+        ("carrier", "i4"),
+        ("addon", "i4"),
+        ("host", "i4"),
+        ("minerals", "i4"),
+        ("vespene", "i4"),
+        ("assigned", "i4"),
+        ("ideal", "i4"),
+        ("carry_minerals", "i4"),
+        ("carry_vespene", "i4"),
+        ("buff_remain", "i4"),
+        ("buff_max", "i4"),
+        ("attack_level", "i4"),
+        ("armor_level", "i4"),
+        ("shield_level", "i4"),
+        ("born_loop", "i4"),
+        ("hurt_loop", "i4"),
+        ("path_until", "i4"),
+        ("autocast", "i4"),
+        ("next_type", "i4"),
+        ("alive", "u1"),
+        ("cloaked", "u1"),
+        ("burrowed", "u1"),
+        ("flying", "u1"),
+        ("powered", "u1"),
+        ("hallucination", "u1"),
+        ("selected", "u1"),
+        ("active", "u1"),
+        ("seen", "u1"),
+        ("detected", "u1"),
+        ("hold", "u1"),
+        ("rally_kind", "u1"),
+    ],
+    align=True,
+)
+
+# One order. ability: the specific id. kind of target: 0 none, 1 point, 2 unit (tag, with the
+# point where it was last). progress: 0 to 1 of training or research, else 0.
+# paid: 1 once its cost was taken. product_row: the egg or building that it makes, -1 none.
+ORDER = np.dtype(
+    [
+        ("target_tag", "i8"),
+        ("x", "f8"),
+        ("y", "f8"),
+        ("progress", "f8"),
+        ("ability", "i4"),
+        ("stage", "i4"),
+        ("product_row", "i4"),
+        ("target", "u1"),
+        ("paid", "u1"),
+    ],
+    align=True,
+)
+BUFF = np.dtype(
+    [("id", "i4"), ("remain", "i4"), ("duration", "i4"), ("source", "i4")], align=True
+)
+# One area effect; several positions are several rows. radius and loops left as the rules say.
+EFFECT = np.dtype(
+    [
+        ("x", "f8"),
+        ("y", "f8"),
+        ("radius", "f8"),
+        ("id", "i4"),
+        ("owner", "i4"),
+        ("remain", "i4"),
+        ("source", "i4"),
+        ("alive", "u1"),
+    ],
+    align=True,
+)
+# One player. Food is counted in halves (a zergling is one half). Sums since the start:
+# collected, spent, killed_value, lost_value; *_loop: last loop with income, production or
+# destruction (for the draw by stalemate).
+PLAYER = np.dtype(
+    [
+        ("camera_x", "f8"),
+        ("camera_y", "f8"),
+        ("race", "i4"),
+        ("race_requested", "i4"),
+        ("minerals", "i4"),
+        ("vespene", "i4"),
+        ("food_used_halves", "i4"),
+        ("food_army_halves", "i4"),
+        ("food_workers_halves", "i4"),
+        ("food_cap", "i4"),
+        ("idle_worker_count", "i4"),
+        ("army_count", "i4"),
+        ("warp_gate_count", "i4"),
+        ("larva_count", "i4"),
+        ("building_count", "i4"),
+        ("collected_minerals", "i4"),
+        ("collected_vespene", "i4"),
+        ("spent_minerals", "i4"),
+        ("spent_vespene", "i4"),
+        ("killed_minerals", "i4"),
+        ("killed_vespene", "i4"),
+        ("lost_minerals", "i4"),
+        ("lost_vespene", "i4"),
+        ("killed_structures", "i4"),
+        ("killed_units", "i4"),
+        ("idle_production_loops", "i4"),
+        ("idle_worker_loops", "i4"),
+        ("alert_count", "i4"),
+        ("left", "u1"),
+        ("all_visible", "u1"),
+    ],
+    align=True,
+)
+# kind: a value of sc2api's Alert. Kept for the newest MAX_ALERTS per player.
+ALERT = np.dtype([("x", "f8"), ("y", "f8"), ("kind", "i4"), ("loop", "i4")], align=True)
+# Something that happened, for replays' tracker events and statistics; see EVENT_KINDS.
+EVENT = np.dtype(
+    [
+        ("tag", "i8"),
+        ("other_tag", "i8"),
+        ("x", "f8"),
+        ("y", "f8"),
+        ("loop", "i4"),
+        ("kind", "i4"),
+        ("player", "i4"),
+        ("unit_type", "i4"),
+    ],
+    align=True,
+)
+# A refused command. code: a value of sc2api's ActionResult.
+ERROR = np.dtype(
+    [("tag", "i8"), ("loop", "i4"), ("player", "i4"), ("ability", "i4"), ("code", "i4")],
+    align=True,
+)
+
+# born: complete at once. started: construction began. finished: construction ended.
+# died: other_tag is the killer. changed: type changed to unit_type. upgrade: unit_type is the
+# upgrade's id. owner of `born` and `started` is `player`.
+EVENT_KINDS = ("none", "born", "started", "finished", "died", "changed", "upgrade")
+
+
+class World(NamedTuple):
+    """All arrays of one game. H, W: the map's height and width in cells; [row, column] = [y, x].
+
+    clock: [8] int64: LOOP, ROWS in use, EVENTS and ERRORS logged, RNG state, last loop at which
+        anything CHANGED (income, production, destruction), FLAGS, NEXT_FIELD to overwrite.
+    units: [U] UNIT. orders: [U, 8] ORDER. buffs: [U, 4] BUFF. cargo: [U, 8] rows, -1 none.
+    players: [3] PLAYER. upgrades: [3, 320] 1 once finished. researching: [3, 320] 1 while
+        under research. counts: [3, 2048] finished units by raw type.
+    pending: [3, 2048] unfinished or ordered units by raw type.
+    visibility: [3, H, W] 0 hidden, 1 fogged, 2 visible. detection: [3, H, W] 1 where cloaked
+        units are revealed to the player. creep: [H, W]. power: [3, H, W].
+    occupied: [H, W] building footprints. pathable, placeable, height: the map's.
+    walkable: [H/2, W/2] what ground units can cross now, on the coarse grid of the paths.
+    effects: [64] EFFECT. snapshots: [3, S] UNIT as last seen by that player, alive = 1 in use.
+    alerts: [3, 16]. events, errors: rings. fields: [F, H/2 * W/2] ways to recent goals (a cache;
+        not part of the state). field_goals: [F] goal cell of each, -1 none.
+    unit_rules: [2048] and ability_rules: [4600], constants of the rules.
+    """
+
+    clock: NDArray[np.int64]
+    units: np.ndarray
+    orders: np.ndarray
+    buffs: np.ndarray
+    cargo: NDArray[np.int32]
+    players: np.ndarray
+    upgrades: NDArray[np.uint8]
+    researching: NDArray[np.uint8]
+    counts: NDArray[np.int32]
+    pending: NDArray[np.int32]
+    visibility: NDArray[np.uint8]
+    detection: NDArray[np.uint8]
+    creep: NDArray[np.uint8]
+    power: NDArray[np.uint8]
+    occupied: NDArray[np.uint8]
+    pathable: NDArray[np.uint8]
+    placeable: NDArray[np.uint8]
+    height: NDArray[np.uint8]
+    walkable: NDArray[np.uint8]
+    effects: np.ndarray
+    snapshots: np.ndarray
+    alerts: np.ndarray
+    events: np.ndarray
+    errors: np.ndarray
+    fields: NDArray[np.int16]
+    field_goals: NDArray[np.int32]
+    unit_rules: np.ndarray
+    ability_rules: np.ndarray
+
+
+def canonical_bytes(array: np.ndarray) -> bytes:
+    """Returns the array's values as bytes, without the padding between fields of records.
+
+    The counts of logged events and errors in the clock are left out by zeroing them: whether
+    somebody has read the log is no part of the game.
+    """
+    names = array.dtype.names
+    if names is not None:
+        return b"".join(np.ascontiguousarray(array[name]).tobytes() for name in names)
+    return np.ascontiguousarray(array).tobytes()
