@@ -32,6 +32,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "train": ("train", "an agent on a dataset"),
     "evaluate": ("evaluate", "an agent's games against opponents, and its rating"),
     "rate": ("rate", "ratings from games already played"),
+    "completion": ("completion", "a completion script for your shell"),
 }
 
 
