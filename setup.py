@@ -60,6 +60,7 @@ DEV = [
     "ruff",
     "sc2reader",
     "scipy",
+    "selenium",
     "types-protobuf",
     "types-s2clientprotocol",
 ]
