@@ -1,0 +1,116 @@
+"""`starmill rate`: ratings from games already played."""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from starmill.benchmark import elo, page, paper, report, results, standings, winrates
+from starmill.schema import errors
+
+EXAMPLES = """\
+  starmill rate results.csv
+  starmill rate results.csv --anchor very_hard --json
+  starmill rate results.csv --intervals bootstrap --html report.html
+  starmill rate new.csv --references ratings.json    one new agent against fixed ratings
+  starmill rate new.csv --references paper           against the paper's printed ratings
+
+The file is CSV with the columns home, away, home_race, away_race (terran, zerg, protoss) and
+outcome (1 home won, 0 draw, -1 home lost); what `starmill evaluate` writes has them.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the sub-command's options."""
+    parser.add_argument("results", type=Path, metavar="RESULTS.csv")
+    parser.add_argument(
+        "--anchor", default=elo.ANCHOR, help="agent whose rating is given (%(default)s)"
+    )
+    parser.add_argument(
+        "--anchor-elo",
+        type=float,
+        default=elo.ANCHOR_ELO,
+        help="its rating (%(default)g)",
+    )
+    parser.add_argument(
+        "--references",
+        metavar="RATINGS.json|paper",
+        help="ratings that stay fixed: {agent: elo}, or what --json printed; others are "
+        "rated one by one against them",
+    )
+    parser.add_argument(
+        "--intervals", choices=("analytic", "bootstrap"), default="analytic"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of the bootstrap")
+    parser.add_argument("--json", action="store_true", help="print JSON by agent")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="also write a page")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="also write text")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Prints the ratings; notes go to stderr, so that stdout is the table alone."""
+    table = winrates.tabulate(results.read_games(args.results))
+    references = None if args.references is None else _references(args.references)
+    if references is None:
+        table.index(args.anchor)
+    lines = standings.standings(
+        table,
+        args.anchor,
+        anchor_elo=args.anchor_elo,
+        references=references,
+        method=args.intervals,
+        seed=args.seed,
+    )
+    if args.json:
+        by_agent = {line.agent: line.to_json() for line in lines}
+        print(json.dumps(by_agent, indent=2, allow_nan=False))
+    else:
+        print(report.table_text(lines))
+    for line in lines:
+        for note in line.notes:
+            print(f"{line.agent}: {note}", file=sys.stderr)
+    if table.mirrors:
+        print(
+            f"{table.mirrors} games of an agent against itself were left out",
+            file=sys.stderr,
+        )
+    if args.html or args.markdown:
+        _write_reports(args, table, lines)
+    return 0
+
+
+def _write_reports(
+    args: argparse.Namespace,
+    table: winrates.WinTable,
+    lines: list[standings.Standing],
+) -> None:
+    played = (
+        results.read_results(args.results) if results.has_columns(args.results) else []
+    )
+    content = report.build(
+        table, lines, anchor=args.anchor, results=played, folder=args.results.parent
+    )
+    if args.html:
+        page.write_html(content, args.html)
+    if args.markdown:
+        report.write_markdown(content, args.markdown)
+
+
+def _references(where: str) -> dict[str, float]:
+    if where == "paper":
+        return paper.reference_ratings()
+    path = Path(where)
+    try:
+        data: Any = json.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise errors.ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise errors.ConfigError(f"{path}: expected JSON: {error}") from error
+    if not isinstance(data, dict):
+        raise errors.ConfigError(f"{path}: expected an object of agent: elo")
+    ratings = {
+        name: value["elo"] if isinstance(value, dict) and "elo" in value else value
+        for name, value in data.items()
+    }
+    return elo.check_ratings(ratings, str(path))
