@@ -21,6 +21,7 @@ from collections.abc import Callable, MutableSequence, Sequence
 from typing import Any
 
 from absl import flags
+from google.protobuf.message import DecodeError
 
 from starmill.schema import errors
 
@@ -120,6 +121,7 @@ except ImportError as error:
     ) from error
 
 __all__ = [
+    "DecodeError",
     "common_pb2",
     "data_pb2",
     "debug_pb2",

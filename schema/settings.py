@@ -70,6 +70,41 @@ class ConverterSettings:
     supervised: bool = False
     crop_to_playable_area: bool = False
 
+    def problems(self) -> list[str]:
+        """Returns what keeps a converter from being made with these, one line each."""
+        raw = self.raw_settings
+        if raw is None:
+            return ["raw_settings: required, found none (visual mode is not offered)"]
+        minima = {
+            "num_action_types": (self.num_action_types, 539),
+            "num_unit_types": (self.num_unit_types, 217),
+            "num_upgrade_types": (self.num_upgrade_types, 86),
+            "max_num_upgrades": (self.max_num_upgrades, 1),
+            "num_unit_features": (raw.num_unit_features, 39),
+            "max_unit_selection_size": (raw.max_unit_selection_size, 16),
+            "max_unit_count": (raw.max_unit_count, 1),
+        }
+        found = [
+            f"{name}: expected at least {least}, found {value!r}"
+            for name, (value, least) in minima.items()
+            if value < least
+        ]
+        squares = {"resolution": raw.resolution}
+        if self.minimap_features:
+            squares["minimap"] = self.minimap
+        found += [
+            f"{name}: expected a square above 0, found {width} x {height}"
+            for name, (width, height) in squares.items()
+            if width < 1 or width != height
+        ]
+        return found
+
+    def check(self) -> None:
+        """Raises ConfigError with all `problems`."""
+        found = self.problems()
+        if found:
+            raise errors.ConfigError("settings: " + "; ".join(found))
+
     def to_json(self) -> dict[str, Any]:
         """Returns the reference's JSON form: every field present, sizes as x and y."""
         out = dataclasses.asdict(self)

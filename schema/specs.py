@@ -141,13 +141,13 @@ MAX_DELAY = 127
 
 def unit_columns(settings: settings_lib.ConverterSettings) -> tuple[str, ...]:
     """Returns the names of raw_units' columns in order."""
-    count = _raw(settings).num_unit_features
+    count = raw_settings(settings).num_unit_features
     return tuple(name for name, _ in UNIT_COLUMNS[:count]) + EXTRA_UNIT_COLUMNS
 
 
 def action_specs(settings: settings_lib.ConverterSettings) -> dict[str, ArraySpec]:
     """Returns the specs of an agent's action by argument name, in the policy's order."""
-    raw = _raw(settings)
+    raw = raw_settings(settings)
     units = raw.max_unit_count
     cells = raw.resolution[0] * raw.resolution[1]
 
@@ -232,7 +232,10 @@ def check_array(key: str, array: np.ndarray, spec: ArraySpec, where: str = "") -
         )
 
 
-def _raw(settings: settings_lib.ConverterSettings) -> settings_lib.RawSettings:
+def raw_settings(
+    settings: settings_lib.ConverterSettings,
+) -> settings_lib.RawSettings:
+    """Returns the settings of the raw interface, without which there are no arrays."""
     if settings.raw_settings is None:
         raise errors.ConfigError("settings: raw_settings are required, found none")
     return settings.raw_settings
@@ -268,7 +271,7 @@ def _vector_specs(settings: settings_lib.ConverterSettings) -> list[ArraySpec]:
 
 
 def _spatial_specs(settings: settings_lib.ConverterSettings) -> list[ArraySpec]:
-    raw = _raw(settings)
+    raw = raw_settings(settings)
     specs = []
     if raw.use_camera_position:
         specs += [
@@ -308,7 +311,7 @@ def _spatial_specs(settings: settings_lib.ConverterSettings) -> list[ArraySpec]:
 
 
 def _units_spec(settings: settings_lib.ConverterSettings) -> ArraySpec:
-    raw = _raw(settings)
+    raw = raw_settings(settings)
     maxima = [
         settings.num_action_types - 1 if high is None else high
         for _, high in UNIT_COLUMNS[: raw.num_unit_features]

@@ -1,0 +1,486 @@
+"""An observation message as columns: what the arrays are made of, read straight from bytes.
+
+In: the wire bytes of a ResponseObservation. Out: `Columns`, buffers that are filled anew by
+each message and grow when one needs more. Knows the message's fields, not what becomes of
+them. Tags, which are 64 bits unsigned, are kept as the int64 of the same bits.
+"""
+
+import functools
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from starmill.converters import protos, wire
+from starmill.converters.kernel import compiled
+from starmill.schema import errors
+
+# Columns of a unit's integers.
+UNIT_INTEGERS = (
+    "display_type",
+    "alliance",
+    "tag",
+    "unit_type",
+    "owner",
+    "cloak",
+    "is_selected",
+    "is_on_screen",
+    "is_blip",
+    "is_powered",
+    "is_active",
+    "attack_upgrade_level",
+    "armor_upgrade_level",
+    "shield_upgrade_level",
+    "mineral_contents",
+    "vespene_contents",
+    "is_hallucination",
+    "add_on_tag",
+    "cargo_space_taken",
+    "cargo_space_max",
+    "assigned_harvesters",
+    "ideal_harvesters",
+    "buff_duration_remain",
+    "buff_duration_max",
+)
+(
+    DISPLAY_TYPE,
+    ALLIANCE,
+    TAG,
+    UNIT_TYPE,
+    OWNER,
+    CLOAK,
+    IS_SELECTED,
+    IS_ON_SCREEN,
+    IS_BLIP,
+    IS_POWERED,
+    IS_ACTIVE,
+    ATTACK_UPGRADE_LEVEL,
+    ARMOR_UPGRADE_LEVEL,
+    SHIELD_UPGRADE_LEVEL,
+    MINERAL_CONTENTS,
+    VESPENE_CONTENTS,
+    IS_HALLUCINATION,
+    ADD_ON_TAG,
+    CARGO_SPACE_TAKEN,
+    CARGO_SPACE_MAX,
+    ASSIGNED_HARVESTERS,
+    IDEAL_HARVESTERS,
+    BUFF_DURATION_REMAIN,
+    BUFF_DURATION_MAX,
+    # Not fields of the message but gathered from its repeated ones.
+    ORDERS,
+    ORDER_0,
+    ORDER_1,
+    ORDER_2,
+    ORDER_3,
+    BUFFS,
+    BUFF_0,
+    BUFF_1,
+) = range(len(UNIT_INTEGERS) + 8)
+# Columns of a unit's floats.
+UNIT_FLOATS = (
+    "health",
+    "shield",
+    "energy",
+    "health_max",
+    "shield_max",
+    "energy_max",
+    "facing",
+    "radius",
+    "build_progress",
+    "weapon_cooldown",
+)
+(
+    HEALTH,
+    SHIELD,
+    ENERGY,
+    HEALTH_MAX,
+    SHIELD_MAX,
+    ENERGY_MAX,
+    FACING,
+    RADIUS,
+    BUILD_PROGRESS,
+    WEAPON_COOLDOWN,
+    X,
+    Y,
+    PROGRESS_0,
+    PROGRESS_1,
+) = range(len(UNIT_FLOATS) + 4)
+# Passengers: integers, then floats in the first six columns of a unit's.
+PASSENGER_TAG, PASSENGER_TYPE, CARRIER = range(3)
+# Effects, one record per position.
+EFFECT_ID, EFFECT_ALLIANCE, EFFECT_OWNER = range(3)
+EFFECT_RADIUS, EFFECT_X, EFFECT_Y = range(3)
+# The message's single numbers: `player_common` in the order of the `player` array, whose
+# first entry is not the player id; then the loop.
+PLAYER_FIELDS = (
+    "player_id",
+    "minerals",
+    "vespene",
+    "food_used",
+    "food_cap",
+    "food_army",
+    "food_workers",
+    "idle_worker_count",
+    "army_count",
+    "warp_gate_count",
+    "larva_count",
+)
+PLAYER_ID = 0
+GAME_LOOP = len(PLAYER_FIELDS)
+# A minimap plane.
+BITS_PER_PIXEL, SIZE_X, SIZE_Y, START, LENGTH = range(5)
+# What is counted.
+UNITS, PASSENGERS, EFFECTS, UPGRADES = range(4)
+# More records of a kind than any game has; a limit on what a crafted message can allocate.
+MAX_RECORDS = 1 << 17
+
+VISIBLE, SELF = 1, 1
+
+_RESPONSE = wire.reading(
+    protos.sc2api_pb2.ResponseObservation.DESCRIPTOR, {}, ("observation",)
+)
+_OBSERVATION = wire.reading(
+    protos.sc2api_pb2.Observation.DESCRIPTOR,
+    {"game_loop": GAME_LOOP},
+    ("player_common", "raw_data", "feature_layer_data"),
+)
+_PLAYER_COMMON = wire.reading(
+    protos.sc2api_pb2.PlayerCommon.DESCRIPTOR,
+    {name: column for column, name in enumerate(PLAYER_FIELDS)},
+)
+_RAW = wire.reading(
+    protos.raw_pb2.ObservationRaw.DESCRIPTOR, {}, ("player", "units", "effects")
+)
+_PLAYER_RAW = wire.reading(
+    protos.raw_pb2.PlayerRaw.DESCRIPTOR, {}, ("camera", "upgrade_ids")
+)
+_UNIT = wire.reading(
+    protos.raw_pb2.Unit.DESCRIPTOR,
+    {name: column for column, name in enumerate(UNIT_INTEGERS)}
+    | {name: column for column, name in enumerate(UNIT_FLOATS)},
+    ("pos", "orders", "buff_ids", "passengers"),
+)
+_ORDER = wire.reading(
+    protos.raw_pb2.UnitOrder.DESCRIPTOR, {"ability_id": 0, "progress": 0}
+)
+_PASSENGER = wire.reading(
+    protos.raw_pb2.PassengerUnit.DESCRIPTOR,
+    {"tag": PASSENGER_TAG, "unit_type": PASSENGER_TYPE}
+    | {name: column for column, name in enumerate(UNIT_FLOATS[:6])},
+)
+_EFFECT = wire.reading(
+    protos.raw_pb2.Effect.DESCRIPTOR,
+    {
+        "effect_id": EFFECT_ID,
+        "alliance": EFFECT_ALLIANCE,
+        "owner": EFFECT_OWNER,
+        "radius": EFFECT_RADIUS,
+    },
+    ("pos",),
+)
+_POINT = wire.reading(protos.common_pb2.Point.DESCRIPTOR, {"x": 0, "y": 1})
+_POINT2 = wire.reading(protos.common_pb2.Point2D.DESCRIPTOR, {"x": 0, "y": 1})
+_FEATURE_LAYERS = wire.reading(
+    protos.spatial_pb2.ObservationFeatureLayer.DESCRIPTOR, {}, ("minimap_renders",)
+)
+_MINIMAP_DESCRIPTOR = protos.spatial_pb2.FeatureLayersMinimap.DESCRIPTOR
+_MINIMAP = wire.reading(
+    _MINIMAP_DESCRIPTOR, {}, tuple(field.name for field in _MINIMAP_DESCRIPTOR.fields)
+)
+_IMAGE = wire.reading(
+    protos.common_pb2.ImageData.DESCRIPTOR,
+    {"bits_per_pixel": BITS_PER_PIXEL},
+    ("size", "data"),
+)
+_SIZE = wire.reading(protos.common_pb2.Size2DI.DESCRIPTOR, {"x": SIZE_X, "y": SIZE_Y})
+# Minimap plane -> its row in `Columns.planes`.
+PLANE_ROWS = {field.name: field.number for field in _MINIMAP_DESCRIPTOR.fields}
+
+
+def _number(message: Any, field: str) -> int:
+    number: int = message.DESCRIPTOR.fields_by_name[field].number
+    return number
+
+
+_PLAYER_COMMON_FIELD = _number(protos.sc2api_pb2.Observation, "player_common")
+_RAW_FIELD = _number(protos.sc2api_pb2.Observation, "raw_data")
+_PLAYER_FIELD = _number(protos.raw_pb2.ObservationRaw, "player")
+_UNITS_FIELD = _number(protos.raw_pb2.ObservationRaw, "units")
+_CAMERA_FIELD = _number(protos.raw_pb2.PlayerRaw, "camera")
+_POS_FIELD = _number(protos.raw_pb2.Unit, "pos")
+_ORDERS_FIELD = _number(protos.raw_pb2.Unit, "orders")
+_BUFFS_FIELD = _number(protos.raw_pb2.Unit, "buff_ids")
+_IMAGE_SIZE_FIELD = _number(protos.common_pb2.ImageData, "size")
+
+
+class Columns(NamedTuple):
+    """One message's numbers. Rows beyond the counts are left over from earlier messages.
+
+    counts: int64 [4], records of each kind: UNITS, PASSENGERS, EFFECTS, UPGRADES.
+    head: int64 [12], `player_common` and the loop.
+    camera: float32 [2], x and y.
+    units, unit_floats: int64 [N, 32], float32 [N, 14], in message order.
+    passengers, passenger_floats: int64 [P, 3], float32 [P, 6], in message order.
+    effects, effect_floats: int64 [E, 3], float32 [E, 3], one row per position.
+    upgrades: int64 [G].
+    planes: int64 [12, 5], by field number; START is an offset into the message.
+    """
+
+    counts: NDArray[np.int64]
+    head: NDArray[np.int64]
+    camera: NDArray[np.float32]
+    units: NDArray[np.int64]
+    unit_floats: NDArray[np.float32]
+    passengers: NDArray[np.int64]
+    passenger_floats: NDArray[np.float32]
+    effects: NDArray[np.int64]
+    effect_floats: NDArray[np.float32]
+    upgrades: NDArray[np.int64]
+    planes: NDArray[np.int64]
+
+
+def _allocate(sizes: tuple[int, int, int, int]) -> Columns:
+    units, passengers, effects, upgrades = sizes
+    return Columns(
+        counts=np.zeros(4, np.int64),
+        head=np.zeros(GAME_LOOP + 1, np.int64),
+        camera=np.zeros(2, np.float32),
+        units=np.zeros((units, BUFF_1 + 1), np.int64),
+        unit_floats=np.zeros((units, PROGRESS_1 + 1), np.float32),
+        passengers=np.zeros((passengers, 3), np.int64),
+        passenger_floats=np.zeros((passengers, 6), np.float32),
+        effects=np.zeros((effects, 3), np.int64),
+        effect_floats=np.zeros((effects, 3), np.float32),
+        upgrades=np.zeros(upgrades, np.int64),
+        planes=np.zeros((max(PLANE_ROWS.values()) + 1, 5), np.int64),
+    )
+
+
+@compiled
+def _read_orders(data, start, stop, k, integers, floats, order, progress):  # type: ignore[no-untyped-def]
+    """Reads the unit's order number k; the first four ids and two progresses are kept."""
+    order[0] = 0
+    progress[0] = np.float32(0)
+    wire.scan(data, start, stop, _ORDER, order, progress)
+    if k < 4:
+        integers[ORDER_0 + k] = order[0]
+    if k < 2:
+        floats[PROGRESS_0 + k] = progress[0]
+
+
+@compiled
+def _read_buffs(data, pos, stop, integers):  # type: ignore[no-untyped-def]
+    while pos < stop:
+        value, pos = wire.varint(data, pos, stop)
+        if integers[BUFFS] < 2:
+            integers[BUFF_0 + integers[BUFFS]] = np.int64(value & np.uint64(0xFFFFFFFF))
+        integers[BUFFS] += 1
+
+
+@compiled
+def _read_unit(data, pos, end, columns, order, progress):  # type: ignore[no-untyped-def]
+    # Records beyond the room overwrite the last one; the caller makes room and starts over.
+    index = columns.counts[UNITS]
+    columns.counts[UNITS] += 1
+    row = min(index, len(columns.units) - 1)
+    integers, floats = columns.units[row], columns.unit_floats[row]
+    integers[:] = 0
+    floats[:] = np.float32(0)
+    integers[DISPLAY_TYPE] = VISIBLE
+    integers[ALLIANCE] = SELF
+    while True:
+        pos, field, start, stop = wire.scan(data, pos, end, _UNIT, integers, floats)
+        if field == 0:
+            return
+        if field == _POS_FIELD:
+            wire.scan(data, start, stop, _POINT, integers, floats[X:])
+        elif field == _ORDERS_FIELD:
+            k = integers[ORDERS]
+            _read_orders(data, start, stop, k, integers, floats, order, progress)
+            integers[ORDERS] += 1
+        elif field == _BUFFS_FIELD:
+            _read_buffs(data, start, stop, integers)
+        else:
+            rider = min(columns.counts[PASSENGERS], len(columns.passengers) - 1)
+            columns.counts[PASSENGERS] += 1
+            columns.passengers[rider, :] = 0
+            columns.passengers[rider, CARRIER] = index
+            columns.passenger_floats[rider, :] = np.float32(0)
+            wire.scan(
+                data,
+                start,
+                stop,
+                _PASSENGER,
+                columns.passengers[rider],
+                columns.passenger_floats[rider],
+            )
+
+
+@compiled
+def _read_effect(data, pos, end, columns, integers, floats):  # type: ignore[no-untyped-def]
+    """Adds a row per position; what they share may stand after them in the message."""
+    first = columns.counts[EFFECTS]
+    integers[:] = 0
+    integers[EFFECT_ALLIANCE] = SELF
+    floats[:] = np.float32(0)
+    room = len(columns.effects) - 1
+    while True:
+        pos, field, start, stop = wire.scan(data, pos, end, _EFFECT, integers, floats)
+        if field == 0:
+            break
+        row = min(columns.counts[EFFECTS], room)
+        columns.counts[EFFECTS] += 1
+        columns.effect_floats[row, :] = np.float32(0)
+        point = columns.effect_floats[row, EFFECT_X:]
+        wire.scan(data, start, stop, _POINT2, integers, point)
+    for row in range(first, min(columns.counts[EFFECTS], room + 1)):
+        columns.effects[row, :] = integers[:3]
+        columns.effect_floats[row, EFFECT_RADIUS] = floats[EFFECT_RADIUS]
+
+
+@compiled
+def _read_player(data, pos, end, columns):  # type: ignore[no-untyped-def]
+    while True:
+        pos, field, start, stop = wire.scan(
+            data, pos, end, _PLAYER_RAW, columns.head, columns.camera
+        )
+        if field == 0:
+            return
+        if field == _CAMERA_FIELD:
+            wire.scan(data, start, stop, _POINT, columns.head, columns.camera)
+            continue
+        while start < stop:
+            value, start = wire.varint(data, start, stop)
+            row = min(columns.counts[UPGRADES], len(columns.upgrades) - 1)
+            columns.counts[UPGRADES] += 1
+            columns.upgrades[row] = np.int64(value & np.uint64(0xFFFFFFFF))
+
+
+@compiled
+def _read_raw(data, pos, end, columns, order, progress):  # type: ignore[no-untyped-def]
+    while True:
+        pos, field, start, stop = wire.scan(
+            data, pos, end, _RAW, columns.head, columns.camera
+        )
+        if field == 0:
+            return
+        if field == _UNITS_FIELD:
+            _read_unit(data, start, stop, columns, order, progress)
+        elif field == _PLAYER_FIELD:
+            _read_player(data, start, stop, columns)
+        else:
+            _read_effect(data, start, stop, columns, order, progress)
+
+
+@compiled
+def _read_image(data, pos, end, plane, unused):  # type: ignore[no-untyped-def]
+    while True:
+        pos, field, start, stop = wire.scan(data, pos, end, _IMAGE, plane, unused)
+        if field == 0:
+            return
+        if field == _IMAGE_SIZE_FIELD:
+            wire.scan(data, start, stop, _SIZE, plane, unused)
+        else:
+            plane[START] = start
+            plane[LENGTH] = stop - start
+
+
+@compiled
+def _read_layers(data, pos, end, columns, unused):  # type: ignore[no-untyped-def]
+    while True:
+        pos, field, start, stop = wire.scan(
+            data, pos, end, _FEATURE_LAYERS, columns.head, unused
+        )
+        if field == 0:
+            return
+        while True:
+            start, plane, inner, inner_end = wire.scan(
+                data, start, stop, _MINIMAP, columns.head, unused
+            )
+            if plane == 0:
+                break
+            _read_image(data, inner, inner_end, columns.planes[plane], unused)
+
+
+@compiled
+def _read_observation(data, pos, end, columns, integers, floats):  # type: ignore[no-untyped-def]
+    while True:
+        pos, field, start, stop = wire.scan(
+            data, pos, end, _OBSERVATION, columns.head, floats
+        )
+        if field == 0:
+            return
+        if field == _PLAYER_COMMON_FIELD:
+            wire.scan(data, start, stop, _PLAYER_COMMON, columns.head, floats)
+        elif field == _RAW_FIELD:
+            _read_raw(data, start, stop, columns, integers, floats)
+        else:
+            _read_layers(data, start, stop, columns, floats)
+
+
+@compiled
+def _read(data, numbers, columns):  # type: ignore[no-untyped-def]
+    """Fills the columns; returns -1, or the offset at which the bytes are no message."""
+    bad = wire.check(data, numbers)
+    if bad >= 0:
+        return bad
+    columns.counts[:] = 0
+    columns.head[:] = 0
+    columns.camera[:] = np.float32(0)
+    columns.planes[:] = 0
+    integers = np.zeros(4, np.int64)
+    floats = np.zeros(4, np.float32)
+    pos, end = 0, len(data)
+    while True:
+        pos, field, start, stop = wire.scan(
+            data, pos, end, _RESPONSE, columns.head, floats
+        )
+        if field == 0:
+            return -1
+        _read_observation(data, start, stop, columns, integers, floats)
+
+
+@functools.cache
+def _grammar() -> NDArray[np.int16]:
+    return wire.grammar(protos.sc2api_pb2.ResponseObservation.DESCRIPTOR)
+
+
+class Reader:
+    """Reads one message after another into the same columns, making room as needed."""
+
+    def __init__(self) -> None:
+        self.columns = _allocate((512, 256, 64, 64))
+        self._numbers = _grammar()
+
+    def read(self, data: NDArray[np.uint8]) -> Columns:
+        """Returns the message's columns; they are overwritten by the next call.
+
+        Raises ConverterError where the bytes are not a ResponseObservation.
+        """
+        while True:
+            bad = _read(data, self._numbers, self.columns)
+            if bad >= 0:
+                raise errors.ConverterError(
+                    "expected the bytes of a ResponseObservation, found "
+                    f"{len(data)} bytes that stop making sense at offset {bad}"
+                )
+            counts = [int(count) for count in self.columns.counts]
+            if max(counts) > MAX_RECORDS:
+                raise errors.ConverterError(
+                    f"expected at most {MAX_RECORDS} units, passengers, effects or "
+                    f"upgrades in a message, found {max(counts)}"
+                )
+            room = (
+                len(self.columns.units),
+                len(self.columns.passengers),
+                len(self.columns.effects),
+                len(self.columns.upgrades),
+            )
+            if all(count <= size for count, size in zip(counts, room, strict=True)):
+                return self.columns
+            units, passengers, effects, upgrades = (
+                max(size, 2 * count) if count > size else size
+                for count, size in zip(counts, room, strict=True)
+            )
+            self.columns = _allocate((units, passengers, effects, upgrades))

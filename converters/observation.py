@@ -1,0 +1,319 @@
+"""The converter: one player's observation messages to arrays, and actions back to the game.
+
+In: wire bytes (or parsed messages) of one episode, in order. Out: a dict of arrays per step,
+as `specs.observation_specs` promises, equal to the reference's. Knows neither replays nor
+engines. Memory between steps: the virtual camera, the last unit command, the enemy's race
+once seen, and the tags of the latest observation's units.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from starmill.converters import actions, camera, geometry, minimap, protos, units
+from starmill.converters import columns as columns_lib
+from starmill.schema import errors, specs, vocab
+from starmill.schema import settings as settings_lib
+
+Arrays = dict[str, NDArray[Any]]
+Message = Any
+# away_race_observed until an enemy was seen; also what players ask for who do not care.
+RANDOM_RACE = 4
+_OBSERVER = 3
+
+
+class Converter:
+    """Converts the observations of one player in one game, in order.
+
+    With `settings.supervised` every step has its action (`action/*`), and feeding it back
+    through `action` before the next step is what moves the memory on. Without, a live
+    agent's own actions go through `action`.
+
+    Ownership: `convert` returns arrays of its own each time. With reuse=True it returns
+    read-only views of buffers that the next call overwrites, which saves the allocations.
+    """
+
+    def __init__(
+        self,
+        settings: settings_lib.ConverterSettings,
+        game_info: bytes | Message,
+        replay_info: bytes | Message | None = None,
+        *,
+        reuse: bool = False,
+    ) -> None:
+        settings.check()
+        self.settings = settings
+        self._raw = specs.raw_settings(settings)
+        self._reuse = reuse
+        info = _parsed(game_info, protos.sc2api_pb2.ResponseGameInfo)
+        self._races = _requested_races(info)
+        size = info.start_raw.map_size
+        if size.x <= 0 or size.y <= 0:
+            raise errors.ConverterError(
+                f"game_info: expected a map size above 0, found {size.x} x {size.y}"
+            )
+        self._grid = geometry.make_grid(self._raw.resolution[0], size.x, size.y)
+        self._mmrs: dict[int, int] | None = None
+        if replay_info is not None:
+            replay = _parsed(replay_info, protos.sc2api_pb2.ResponseReplayInfo)
+            # The first entry of a player counts.
+            self._mmrs = {
+                entry.player_info.player_id: entry.player_mmr
+                for entry in reversed(replay.player_info)
+            }
+        self._limits = actions.Limits(
+            settings.num_action_types,
+            self._raw.max_unit_count,
+            self._raw.max_unit_selection_size,
+        )
+        self._layout = units.make_layout(settings)
+        self._player = columns_lib.Reader()
+        self._opponent = columns_lib.Reader()
+        self._seen_types = np.zeros(len(self._layout.types), np.int32)
+        self._specs: dict[str, specs.ArraySpec] = {}
+        self._buffers: Arrays = {}
+        self._plane_shape = (0, 0)
+        self._views: Arrays = {}
+        self._step = 0
+        self._enemy_race: int | None = None
+        self._camera = (np.float32(0), np.float32(0))
+        self._reach: camera.Reach | None = None
+        self._lit = camera.NOWHERE
+        self._command = actions.NO_COMMAND
+        self._tags = np.empty(0, np.int64)
+
+    def convert(
+        self,
+        player: bytes | Message,
+        *,
+        opponent: bytes | Message | None = None,
+        force_action: bytes | Message | None = None,
+        delay: int | None = None,
+    ) -> Arrays:
+        """Returns the arrays of one step.
+
+        Args:
+            player: the ResponseObservation.
+            opponent: the opponent's at the same loop, for `opponent_*`; zeros without.
+            force_action: the RequestAction that the player answered with, for
+                `action/*`; without, or without an acceptable action in it, a no-op.
+            delay: game loops until the next step; required where actions are.
+
+        Raises ConverterError, naming the step, where a message cannot be converted.
+        """
+        try:
+            out = self._convert(player, opponent, force_action, delay)
+        except errors.ConverterError as error:
+            raise errors.ConverterError(f"step {self._step}: {error}") from error
+        self._step += 1
+        return out
+
+    def action(
+        self, action: Mapping[str, Any]
+    ) -> tuple[protos.sc2api_pb2.RequestAction, int]:
+        """Returns the game's request for an action, and its delay; moves the memory on.
+
+        Args:
+            action: arguments by name, without the prefix `action/`: `function`, `delay`,
+                and those that the function takes. Rows are those of the latest step.
+        """
+        encoded = actions.encode(action, self._tags, self._limits, self._grid)
+        delay = actions.argument(action, "delay")
+        if encoded.command is not None:
+            self._command = encoded.command
+        if encoded.camera is not None:
+            x, y = encoded.camera
+            self._camera = (np.float32(x), np.float32(y))
+        return encoded.request, delay
+
+    def _convert(
+        self,
+        player: bytes | Message,
+        opponent: bytes | Message | None,
+        force_action: bytes | Message | None,
+        delay: int | None,
+    ) -> Arrays:
+        data = _bytes_of(player)
+        columns = self._player.read(data)
+        out, shown = self._arrays(columns)
+        self._fill_scalars(out, columns)
+        view = self._fill_camera(out, columns)
+        units.fill_rows(
+            out["raw_units"],
+            columns,
+            self._grid,
+            self._layout,
+            view,
+            self._command.selected,
+            self._command.target,
+        )
+        for name in self.settings.minimap_features:
+            minimap.fill(name, data, columns, out[f"minimap_{name}"])
+        self._fill_holdings(out, columns, "")
+        if self.settings.add_opponent_features:
+            self._fill_opponent(out, opponent)
+        count = columns.counts[columns_lib.UNITS]
+        self._tags = columns.units[:count, columns_lib.TAG].copy()
+        if self.settings.supervised:
+            self._fill_action(out, force_action, delay)
+        return shown
+
+    def _arrays(self, columns: columns_lib.Columns) -> tuple[Arrays, Arrays]:
+        """Returns arrays to fill and what the caller gets to see of them.
+
+        Planes have the size of the message's, which the settings only promise.
+        """
+        shape = minimap.shape(columns) if self.settings.minimap_features else (0, 0)
+        if not self._specs:
+            # Not in __init__: the reference refuses an unknown plane only here.
+            self._specs = specs.observation_specs(self.settings)
+        if self._buffers and self._plane_shape == shape:
+            return self._buffers, self._views
+        made: Arrays = {}
+        for key, spec in self._specs.items():
+            size = shape if key.startswith("minimap_") else spec.shape
+            made[key] = np.zeros(size, spec.dtype)
+        if not self._reuse:
+            return made, made
+        self._buffers, self._plane_shape = made, shape
+        self._lit = camera.NOWHERE
+        self._views = {key: array.view() for key, array in made.items()}
+        for view in self._views.values():
+            view.setflags(write=False)
+        return self._buffers, self._views
+
+    def _fill_scalars(self, out: Arrays, columns: columns_lib.Columns) -> None:
+        player_id = int(columns.head[columns_lib.PLAYER_ID])
+        if player_id not in (1, 2):
+            raise errors.ConverterError(
+                f"player_common.player_id: expected 1 or 2, found {player_id}"
+            )
+        out["game_loop"][0] = _int32(columns.head[columns_lib.GAME_LOOP])
+        out["home_race_requested"][0] = self._races[player_id - 1]
+        out["away_race_requested"][0] = self._races[2 - player_id]
+        if self._enemy_race is None:
+            self._enemy_race = units.enemy_race(columns)
+        race = RANDOM_RACE if self._enemy_race is None else self._enemy_race
+        out["away_race_observed"][0] = race
+        if self._mmrs is None:
+            out["mmr"][()] = self.settings.mmr
+            return
+        # Departs: the reference shows uninitialised memory for a player who is not listed.
+        out["mmr"][()] = self._mmrs.get(player_id, 0)
+
+    def _fill_camera(self, out: Arrays, columns: columns_lib.Columns) -> camera.View:
+        x, y = columns.camera
+        if self._raw.use_virtual_camera:
+            if self._reach is None:
+                self._reach = camera.virtual_reach(self.settings)
+                self._camera = (x, y)
+            x, y = self._camera
+            view = camera.view_from(x, y, self._reach)
+        else:
+            view = camera.NO_VIEW
+        width = self.settings.camera_width_world_units
+        place = camera.position(self._grid, x, y)
+        size = camera.size(self._grid, width)
+        if self._raw.use_camera_position:
+            out["camera_position"][:] = place
+            out["camera_size"][:] = size
+        if self._raw.camera:
+            if self._raw.use_virtual_camera:
+                seen = camera.virtual_rectangle(self._grid, view)
+            else:
+                seen = camera.rectangle(self._grid, place, size)
+            camera.light(out["camera"], self._lit, seen)
+            self._lit = seen if self._reuse else camera.NOWHERE
+        return view
+
+    def _fill_holdings(
+        self, out: Arrays, columns: columns_lib.Columns, prefix: str
+    ) -> None:
+        """What a player has: resources, unit counts, upgrades."""
+        units.fill_counts(
+            out[f"{prefix}unit_counts_bow"], columns, self._layout, self._seen_types
+        )
+        player = columns.head[1 : len(columns_lib.PLAYER_FIELDS)].astype(np.int32)
+        if prefix:
+            out[f"{prefix}player"][:] = player
+        else:
+            out["player"][0] = 1
+            out["player"][1:] = player
+        upgrades = out[f"{prefix}upgrades_fixed_length"]
+        count = min(int(columns.counts[columns_lib.UPGRADES]), len(upgrades))
+        upgrades[:count] = _dense_upgrades(columns.upgrades[:count])
+        upgrades[count:] = 0
+
+    def _fill_opponent(self, out: Arrays, opponent: bytes | Message | None) -> None:
+        if opponent is not None:
+            columns = self._opponent.read(_bytes_of(opponent))
+            self._fill_holdings(out, columns, "opponent_")
+            return
+        for key in out:
+            if key.startswith("opponent_"):
+                out[key][:] = 0
+
+    def _fill_action(
+        self, out: Arrays, force_action: bytes | Message | None, delay: int | None
+    ) -> None:
+        if not delay:
+            raise errors.ConverterError(
+                f"delay: expected the game loops until the next step, found {delay!r}"
+            )
+        request = protos.sc2api_pb2.RequestAction
+        decoded = None
+        if force_action is not None:
+            message = _parsed(force_action, request)
+            decoded = actions.decode(message, self._tags, self._limits, self._grid)
+        if decoded is None:
+            decoded = actions.NO_OP
+        out["action/delay"][()] = delay
+        out["action/function"][()] = decoded.function
+        out["action/queued"][()] = decoded.queued
+        out["action/target_unit_tag"][()] = decoded.target_unit_tag
+        out["action/world"][()] = decoded.world
+        out["action/unit_tags"][:] = actions.unit_tags(decoded, self._limits)
+        if self._raw.enable_action_repeat:
+            out["action/repeat"][()] = decoded.repeat
+
+
+def _dense_upgrades(raw: NDArray[np.int64]) -> NDArray[np.int32]:
+    dense = vocab.raw_to_dense("upgrades")
+    known = raw < len(dense)
+    out = np.where(known, dense[np.where(known, raw, 0)], vocab.MISSING)
+    if (out < 0).any():
+        unknown = int(raw[np.argmin(out)])
+        raise errors.ConverterError(f"upgrade {unknown} is not in table upgrades")
+    return out
+
+
+def _bytes_of(message: bytes | Message) -> NDArray[np.uint8]:
+    if isinstance(message, protos.sc2api_pb2.ResponseObservation):
+        message = message.SerializeToString()
+    return np.frombuffer(message, np.uint8)
+
+
+def _parsed(message: bytes | Message, kind: type[Message]) -> Message:
+    if isinstance(message, kind):
+        return message
+    try:
+        return kind.FromString(bytes(message))
+    except protos.DecodeError as error:
+        raise errors.ConverterError(
+            f"expected the bytes of a {kind.DESCRIPTOR.name}: {error}"
+        ) from error
+
+
+def _int32(value: int) -> np.int32:
+    return np.int64(value).astype(np.int32)
+
+
+def _requested_races(info: Message) -> list[int]:
+    races = [p.race_requested for p in info.player_info if p.type != _OBSERVER]
+    if len(races) != 2:
+        raise errors.ConverterError(
+            f"game_info: expected 2 players who are not observers, found {len(races)}"
+        )
+    return races
