@@ -4,6 +4,7 @@
     ├── ReplayError(reason)    this replay is no good: a quarantined row, counted by reason
     ├── EngineError            the game failed, the replay may be fine: retried on a fresh process
     │   ├── EngineCrashed
+    │   │   └── EngineKilled   from outside: retried, and no attempt is counted
     │   ├── EngineTimeout
     │   └── EngineMissing      not retried: the version is not installed
     ├── ConverterError         a message cannot become arrays: quarantined with its reason
@@ -44,6 +45,10 @@ class EngineError(StarmillError):
 
 class EngineCrashed(EngineError):
     """The process ended, or its connection broke or answered nonsense."""
+
+
+class EngineKilled(EngineCrashed):
+    """A signal from outside ended the process; the replay is not to blame."""
 
 
 class EngineTimeout(EngineError):

@@ -10,8 +10,10 @@ import enum
 from collections.abc import Mapping
 from typing import Any
 
-RACES = ("terran", "zerg", "protoss", "random")
-RESULTS = ("win", "loss", "tie", "undecided")
+# The metadata's fixed codes -> the names that episodes use.
+RACE_NAMES = {"Terr": "terran", "Zerg": "zerg", "Prot": "protoss", "Rand": "random"}
+# The metadata's results -> an episode's outcome; None: not a result to learn from.
+OUTCOMES: dict[str, int | None] = {"Win": 1, "Tie": 0, "Loss": -1, "Undecided": None}
 
 
 class RejectReason(enum.StrEnum):
@@ -49,6 +51,8 @@ class RejectReason(enum.StrEnum):
     ENGINE_MISSING = "engine_missing"
     ENGINE_CRASHED = "engine_crashed"
     ENGINE_TIMEOUT = "engine_timeout"
+    ENGINE_REFUSED = "engine_refused"  # the game does not load this replay
+    DESYNC = "desync"  # the playback is not the game that was recorded
     CONVERTER = "converter"
     SPEC = "spec"
 
@@ -72,12 +76,12 @@ class PlayerRow:
     """One of a replay's first two players; every field is None where unknown.
 
     player_id: as the metadata numbers players; there can be gaps.
-    race: as played; race_selected: as chosen, can be "random". Lower case, of RACES; a
-        code of an arcade map's own is kept as it is, in lower case.
+    race: as played; race_selected: as chosen. The metadata's codes, those of RACE_NAMES;
+        arcade maps have codes of their own.
     mmr: positive. mmr_source: where it is from, or why it is None.
     scaled_rating: initData's rating as it is; the team's in team games.
     apm: actions per minute by the game's own count.
-    result: of RESULTS, from this player's side.
+    result: as the metadata has it, one of OUTCOMES, from this player's side.
     """
 
     player_id: int | None = None
@@ -88,6 +92,16 @@ class PlayerRow:
     scaled_rating: int | None = None
     apm: float | None = None
     result: str | None = None
+
+    @property
+    def race_name(self) -> str | None:
+        """Returns the race played as "terran", "zerg" or "protoss"; None if another."""
+        return RACE_NAMES.get(self.race or "")
+
+    @property
+    def outcome(self) -> int | None:
+        """Returns +1 for a win, 0 for a tie, -1 for a loss; None if undecided."""
+        return OUTCOMES.get(self.result or "")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
