@@ -242,7 +242,7 @@ def _games(content: report.Report, folder: Path) -> str:
     headings = ("game", "home", "away", "home", "map", "minutes", "")
     head = "".join(f"<th>{name}</th>" for name in headings)
     return (
-        f"<details><summary>all {len(rows):,} games</summary>"
+        f"<h2>Games</h2><details><summary>all {len(rows):,} games</summary>"
         f'<table class="plain" id="games"><thead><tr>{head}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></details>"
     )

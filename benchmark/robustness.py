@@ -41,7 +41,9 @@ def wilson(rate: Floats, games: Floats, z: Floats | float) -> tuple[Floats, Floa
     centre = (rate + squared / (2 * games)) / (1 + squared / games)
     reach = np.sqrt(rate * (1 - rate) / games + squared / (4 * games**2))
     reach = np.abs(z) * reach / (1 + squared / games)
-    return np.clip(centre - reach, 0, 1), np.clip(centre + reach, 0, 1)
+    # The ends meet a rate of 0 or 1 exactly but for rounding.
+    low = np.where(rate <= 0, 0.0, np.clip(centre - reach, 0, 1))
+    return low, np.where(rate >= 1, 1.0, np.clip(centre + reach, 0, 1))
 
 
 def robustness(
