@@ -312,24 +312,24 @@ class Chunk:
         if not 0 <= start < stop <= self.steps:
             raise ValueError(f"steps {start}:{stop} of a chunk of {self.steps}")
         count = stop - start
-        if any(key in out for key in want.table) or want.camera in out:
+        if any(key in out for key in want.table) or _CAMERA in out:
             table = self.table(start, stop)
             for key, begin in zip(want.table, want.groups, strict=False):
                 if key in out:
                     target = out[key][:count]
                     size = target[0].size
                     target[...] = table[:, begin : begin + size].reshape(target.shape)
-            if want.camera in out:
-                self._camera(start, stop, table, out[want.camera][:count])
-        if want.lists in out:
+            if _CAMERA in out:
+                self._camera(start, stop, table, out[_CAMERA][:count])
+        if _LISTS in out:
             self._view.call(
                 unpacking.get_lists,
-                want.lists,
+                _LISTS,
                 self.steps,
                 start,
                 stop,
                 want.pad,
-                out[want.lists][:count],
+                out[_LISTS][:count],
             )
         if _UNITS in out:
             units = out[_UNITS][:count]

@@ -1,0 +1,95 @@
+"""From shards to a finished dataset: tables, card, metadata, and the manifest last.
+
+In: what `shards.write_shard` returned for every shard, and the facts of the build.
+Out: the files beside the shards. The order of the arguments does not matter to the bytes.
+"""
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow
+
+from starmill.schema import card, codec, errors, manifest, shards, specs, storage, table
+from starmill.schema import settings as settings_lib
+from starmill.version import __version__
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Build:
+    """The facts of a build that its files do not tell.
+
+    engine: e.g. "skirmish 0.1.0".  selection: as JSON.
+    replay_ids: of all replays that were asked for, kept or not.
+    libraries: releases that touch bytes, beyond those that this package adds.
+    """
+
+    name: str
+    version: str
+    engine: str
+    settings: settings_lib.ConverterSettings
+    selection: Mapping[str, Any]
+    replay_ids: frozenset[str]
+    libraries: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+def libraries() -> dict[str, str]:
+    """Returns the releases of the libraries whose output is stored."""
+    return {
+        "numpy": np.__version__,
+        "pyarrow": pyarrow.__version__,
+        "zstd": codec.ZSTD_VERSION,
+    }
+
+
+def finish(
+    folder: str,
+    build: Build,
+    entries: Iterable[shards.ShardEntry],
+    placed: Iterable[shards.Placed],
+    quarantine: Iterable[table.QuarantineRow] = (),
+) -> manifest.Manifest:
+    """Writes tables, card, metadata and manifest; returns the manifest."""
+    episodes = table.episode_table(placed)
+    if episodes.num_rows == 0:
+        raise errors.ConfigError(
+            f"{folder}: no episode is left, so there is no dataset to write"
+        )
+    left_out = table.quarantine_table(quarantine)
+    sorted_entries = tuple(sorted(entries, key=lambda entry: entry.name))
+    files = []
+    for name, content in ((table.EPISODES, episodes), (table.QUARANTINE, left_out)):
+        written = table.write_table(storage.join(folder, name), content)
+        files.append(manifest.FileEntry(name=name, **written._asdict()))
+    draft = manifest.Manifest(
+        name=build.name,
+        version=build.version,
+        engine=build.engine,
+        settings=build.settings,
+        schema=specs.fingerprint(build.settings),
+        selection=build.selection,
+        replay_set=manifest.replay_set_digest(set(build.replay_ids)),
+        starmill=__version__,
+        codec=codec.VERSION,
+        libraries={**build.libraries, **libraries()},
+        statistics=table.statistics(episodes),
+        replays=len(set(episodes.column("replay_id").to_pylist())),
+        episodes=episodes.num_rows,
+        quarantined=left_out.num_rows,
+        steps=sum(entry.steps for entry in sorted_entries),
+        size_bytes=sum(entry.size_bytes for entry in sorted_entries),
+        shards=sorted_entries,
+        files=tuple(files),
+    )
+    for name, data in (
+        (card.README, card.readme(draft)),
+        (card.CROISSANT, card.croissant(draft)),
+    ):
+        written = storage.write(storage.join(folder, name), data)
+        files.append(manifest.FileEntry(name=name, **written._asdict()))
+    final = dataclasses.replace(
+        draft, files=tuple(sorted(files, key=lambda entry: entry.name))
+    )
+    manifest.write(folder, final)
+    return final

@@ -1,0 +1,98 @@
+"""References to datasets, and the registry file that says where a name is to be found.
+
+A reference is a path or URL of a dataset's folder, or `name@version` looked up in a registry;
+either may end in `#sha256:...`, the digest it must have. A registry is a JSON file,
+{"datasets": {"name@version": {"url": "...", "digest": "sha256:..."}}}.
+"""
+
+import dataclasses
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from starmill.schema import errors, storage
+
+# Looked for in this order where none is named.
+DEFAULTS = (Path("starmill-registry.json"), Path("~/.starmill/registry.json"))
+_REFERENCE = re.compile(r"^(?P<place>.+?)(?:#(?P<digest>sha256:[0-9a-f]{64}))?$")
+_NAMED = re.compile(r"^[a-z0-9][a-z0-9._-]*@\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?$")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where a dataset is, and what it must be.
+
+    url: path or URL of its folder.  digest: None where anything will do.
+    name: "name@version" where it was asked for by name.
+    """
+
+    url: str
+    digest: str | None
+    name: str | None
+
+
+def resolve(reference: str, registry: str | None = None) -> Place:
+    """Returns where the dataset of a reference is."""
+    match = _REFERENCE.match(reference)
+    if match is None or "#" in match["place"]:
+        raise errors.ConfigError(
+            f"dataset reference {reference!r}: expected a path or URL, or name@version, "
+            f"optionally followed by #sha256: and 64 hex digits"
+        )
+    place, digest = match["place"], match["digest"]
+    if not _NAMED.match(place) or storage.exists(place):
+        return Place(url=place, digest=digest, name=None)
+    known = _entries(registry)
+    if place not in known:
+        raise errors.ConfigError(
+            f"dataset {place!r} is not in the registry; known: {sorted(known)}. "
+            f"Give its path, or add it with `starmill info PATH --register FILE`"
+        )
+    url, pinned = known[place]["url"], known[place]["digest"]
+    if digest is not None and digest != pinned:
+        raise errors.ManifestMismatch(
+            f"dataset {place}: asked for {digest}, the registry has {pinned}"
+        )
+    return Place(url=url, digest=pinned, name=place)
+
+
+def add(path: Path, name: str, url: str, digest: str) -> None:
+    """Adds or confirms an entry; a name that stands for other content is an error."""
+    known = _read(path) if path.exists() else {}
+    old = known.get(name)
+    if old is not None and old["digest"] != digest:
+        raise errors.ManifestMismatch(
+            f"{path}: {name} is already registered as {old['digest']}, this is {digest}; "
+            f"a published version never changes: give it a new version"
+        )
+    known[name] = {"url": url, "digest": digest}
+    text = json.dumps({"datasets": known}, sort_keys=True, indent=1) + "\n"
+    storage.write(str(path), text.encode())
+
+
+def _entries(registry: str | None) -> dict[str, dict[str, str]]:
+    if registry is not None:
+        return _read(Path(registry))
+    for path in DEFAULTS:
+        if path.expanduser().exists():
+            return _read(path.expanduser())
+    return {}
+
+
+def _read(path: Path) -> dict[str, dict[str, str]]:
+    try:
+        content: Any = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError as error:
+        raise errors.ConfigError(f"registry {path}: there is no such file") from error
+    except ValueError as error:
+        raise errors.FormatError(f"registry {path}: not JSON: {error}") from error
+    entries = content.get("datasets") if isinstance(content, dict) else None
+    if not isinstance(entries, dict) or set(content) != {"datasets"}:
+        raise errors.FormatError(f'registry {path}: expected {{"datasets": {{...}}}}')
+    for name, entry in entries.items():
+        if not isinstance(entry, dict) or set(entry) != {"url", "digest"}:
+            raise errors.FormatError(
+                f"registry {path}: {name}: expected url and digest"
+            )
+    return entries

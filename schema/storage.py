@@ -1,0 +1,222 @@
+"""Files on any fsspec address: whole or by range, written atomically, with bounded retries.
+
+In: paths and URLs ("data/x", "file://", "memory://", "s3://", "gs://"). Out: bytes, or
+`errors.FormatError` where a file is missing or cut short. Knows nothing of their content.
+"""
+
+import errno
+import functools
+import hashlib
+import io
+import logging
+import os
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, TypeVar
+
+import fsspec
+
+from starmill.schema import errors
+
+_log = logging.getLogger(__name__)
+_Result = TypeVar("_Result")
+
+ATTEMPTS = 5
+FIRST_WAIT_SECONDS = 0.1
+# Errors that another attempt cannot cure.
+_FINAL = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
+_FINAL_NUMBERS = {errno.ENOSPC, errno.EROFS, errno.ENAMETOOLONG, errno.EINVAL}
+
+
+class Written(NamedTuple):
+    """What was written: its length and sha256 in hex."""
+
+    size_bytes: int
+    sha256: str
+
+
+@functools.lru_cache(maxsize=256)
+def _filesystem(url: str) -> tuple[Any, str]:
+    filesystem, path = fsspec.core.url_to_fs(url)
+    return filesystem, path
+
+
+def is_local(url: str) -> bool:
+    """Returns whether the address is a path of this machine."""
+    return "://" not in url or url.startswith(("file://", "local://"))
+
+
+def local_path(url: str) -> str:
+    """Returns the plain path of a local address."""
+    return url.split("://", 1)[1] if "://" in url else url
+
+
+def join(folder: str, name: str) -> str:
+    """Returns the address of a file in a folder."""
+    return f"{folder.rstrip('/')}/{name}"
+
+
+def retry(action: Callable[[], _Result], what: str) -> _Result:
+    """Runs an action up to ATTEMPTS times while it fails in ways that may pass.
+
+    Waits 0.1, 0.2, 0.4 ... seconds in between: a store that answers 5xx or times out for
+    a moment is ridden out, one that is gone is reported within seconds.
+    """
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            return action()
+        except _FINAL:
+            raise
+        except (OSError, TimeoutError) as error:
+            if attempt == ATTEMPTS or error.errno in _FINAL_NUMBERS:
+                raise
+            wait = FIRST_WAIT_SECONDS * 2 ** (attempt - 1)
+            _log.warning("%s failed (%s); again in %.1f s", what, error, wait)
+            time.sleep(wait)
+    raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+def read(url: str) -> bytes:
+    """Returns a whole file."""
+    filesystem, path = _filesystem(url)
+    try:
+        return bytes(retry(lambda: filesystem.cat_file(path), f"reading {url}"))
+    except FileNotFoundError as error:
+        raise errors.FormatError(f"{url}: there is no such file") from error
+    except (OSError, TimeoutError) as error:
+        raise errors.FormatError(f"{url}: cannot be read: {error}") from error
+
+
+def exists(url: str) -> bool:
+    """Returns whether there is a file or folder at the address."""
+    filesystem, path = _filesystem(url)
+    return bool(retry(lambda: filesystem.exists(path), f"looking for {url}"))
+
+
+def names(folder: str) -> list[str]:
+    """Returns the names of the files directly in a folder, sorted; none if it is absent."""
+    filesystem, path = _filesystem(folder)
+    # Listings are cached by object stores' clients; what others wrote must be seen.
+    filesystem.invalidate_cache(path)
+    try:
+        found = retry(lambda: filesystem.ls(path, detail=False), f"listing {folder}")
+    except FileNotFoundError:
+        return []
+    return sorted(str(entry).rstrip("/").rsplit("/", 1)[-1] for entry in found)
+
+
+def size_bytes(url: str) -> int:
+    """Returns a file's length."""
+    filesystem, path = _filesystem(url)
+    try:
+        info = retry(lambda: filesystem.info(path), f"looking at {url}")
+    except FileNotFoundError as error:
+        raise errors.FormatError(f"{url}: there is no such file") from error
+    return int(info["size"])
+
+
+def write(url: str, parts: bytes | Iterable[bytes]) -> Written:
+    """Writes a file so that nobody ever sees half of it; replaces what was there.
+
+    On this machine: a temporary name in the same folder, then a rename. Object stores
+    publish on close, so there the final name is written, whole, in one attempt of several.
+    """
+    pieces = [parts] if isinstance(parts, bytes) else parts
+    if is_local(url):
+        return _write_local(local_path(url), pieces)
+    filesystem, path = _filesystem(url)
+    digest = hashlib.sha256()
+    body = io.BytesIO()
+    for piece in pieces:
+        digest.update(piece)
+        body.write(piece)
+    data = body.getvalue()
+    retry(lambda: filesystem.pipe_file(path, data), f"writing {url}")
+    return Written(len(data), digest.hexdigest())
+
+
+def _write_local(path: str, pieces: Iterable[bytes]) -> Written:
+    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)  # noqa: PTH103, PTH120  # plain strings as fsspec has them
+    temporary = f"{path}.{os.getpid()}.tmp"
+    digest = hashlib.sha256()
+    size = 0
+    try:
+        with open(temporary, "wb") as file:  # noqa: PTH123  # as above
+            for piece in pieces:
+                digest.update(piece)
+                file.write(piece)
+                size += len(piece)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)  # noqa: PTH105  # as above
+    except BaseException:
+        if os.path.exists(temporary):  # noqa: PTH110  # as above
+            os.unlink(temporary)  # noqa: PTH108  # as above
+        raise
+    return Written(size, digest.hexdigest())
+
+
+class RangeReader:
+    """Reads byte ranges of the files of one folder; files of this machine stay open.
+
+    Can be pickled: open files stay behind.
+    """
+
+    # A process may have 1,024 files open; a dataset has at most some thousand shards.
+    _MOST_OPEN = 256
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self._open: dict[str, int] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leaves the open files out."""
+        return {"folder": self.folder, "_open": {}}
+
+    def read(self, name: str, begin: int, end: int) -> bytes:
+        """Returns the bytes begin:end of a file; FormatError where it has fewer."""
+        url = join(self.folder, name)
+        if is_local(url):
+            data = self._read_local(name, url, begin, end)
+        else:
+            data = self._read_remote(url, begin, end)
+        if len(data) != end - begin:
+            raise errors.ShardCorrupt(
+                f"{url}: expected bytes {begin} to {end}, "
+                f"but the file ends at {begin + len(data)}"
+            )
+        return data
+
+    def _read_local(self, name: str, url: str, begin: int, end: int) -> bytes:
+        descriptor = self._open.get(name)
+        if descriptor is None:
+            if len(self._open) >= self._MOST_OPEN:
+                os.close(self._open.pop(next(iter(self._open))))
+            try:
+                descriptor = os.open(local_path(url), os.O_RDONLY)
+            except FileNotFoundError as error:
+                raise errors.ShardCorrupt(f"{url}: the file is missing") from error
+            self._open[name] = descriptor
+        return os.pread(descriptor, end - begin, begin)
+
+    def _read_remote(self, url: str, begin: int, end: int) -> bytes:
+        filesystem, path = _filesystem(url)
+        try:
+            return bytes(
+                retry(
+                    lambda: filesystem.cat_file(path, start=begin, end=end),
+                    f"reading {url} from {begin}",
+                )
+            )
+        except FileNotFoundError as error:
+            raise errors.ShardCorrupt(f"{url}: the file is missing") from error
+        except (OSError, TimeoutError) as error:
+            raise errors.ShardCorrupt(f"{url}: cannot be read: {error}") from error
+
+    def close(self) -> None:
+        """Closes the files that are open."""
+        while self._open:
+            os.close(self._open.popitem()[1])
+
+    def __del__(self) -> None:
+        self.close()
