@@ -203,6 +203,7 @@ def _number(message: Any, field: str) -> int:
     return number
 
 
+_ACTIONS_FIELD = _number(protos.sc2api_pb2.ResponseObservation, "actions")
 _PLAYER_COMMON_FIELD = _number(protos.sc2api_pb2.Observation, "player_common")
 _RAW_FIELD = _number(protos.sc2api_pb2.Observation, "raw_data")
 _PLAYER_FIELD = _number(protos.raw_pb2.ObservationRaw, "player")
@@ -446,6 +447,26 @@ def _grammar() -> NDArray[np.int16]:
     return wire.grammar(protos.sc2api_pb2.ResponseObservation.DESCRIPTOR)
 
 
+def _refuse(data: NDArray[np.uint8], offset: int) -> errors.ConverterError:
+    return errors.ConverterError(
+        f"expected the bytes of a ResponseObservation, found {len(data)} bytes that "
+        f"stop making sense at offset {offset}"
+    )
+
+
+def reported_actions(observation: bytes) -> bytes:
+    """Returns the actions that an observation reports, as the bytes of a RequestAction.
+
+    Both messages keep their actions in the same field with the same type, so these are the
+    observation's own bytes.
+    """
+    data = np.frombuffer(observation, np.uint8)
+    found, bad = wire.gather(data, _grammar(), _ACTIONS_FIELD)
+    if bad >= 0:
+        raise _refuse(data, bad)
+    return bytes(found)
+
+
 class Reader:
     """Reads one message after another into the same columns, making room as needed."""
 
@@ -461,10 +482,7 @@ class Reader:
         while True:
             bad = _read(data, self._numbers, self.columns)
             if bad >= 0:
-                raise errors.ConverterError(
-                    "expected the bytes of a ResponseObservation, found "
-                    f"{len(data)} bytes that stop making sense at offset {bad}"
-                )
+                raise _refuse(data, bad)
             counts = [int(count) for count in self.columns.counts]
             if max(counts) > MAX_RECORDS:
                 raise errors.ConverterError(

@@ -216,7 +216,7 @@ def check(data, numbers):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _skip(data, pos, end, field, wire):  # type: ignore[no-untyped-def]
+def _skip(data, pos, end, wire):  # type: ignore[no-untyped-def]
     """Returns the position after a field's value; the bytes have been checked."""
     if wire == _DELIMITED:
         length, pos = varint(data, pos, end)
@@ -289,5 +289,32 @@ def scan(data, pos, end, table, integers, floats):  # type: ignore[no-untyped-de
             _, pos = varint(data, pos, end)
             return pos, field, start, pos
         else:
-            pos = _skip(data, pos, end, field, wire)
+            pos = _skip(data, pos, end, wire)
     return pos, 0, pos, pos
+
+
+@compiled
+def gather(data, numbers, field):  # type: ignore[no-untyped-def]
+    """Returns all top-level occurrences of a field, tags included, one after the other.
+
+    The second result is -1, or the offset at which the bytes are no message.
+
+    Args:
+        data: uint8 [N].
+        numbers: from `grammar`.
+        field: its number.
+    """
+    bad = check(data, numbers)
+    out = np.empty(len(data), np.uint8)
+    size, pos, end = 0, 0, len(data)
+    if bad >= 0:
+        return out[:0], bad
+    while pos < end:
+        start = pos
+        tag, pos = varint(data, pos, end)
+        found, wire = np.int64(tag >> np.uint64(3)), np.int64(tag & np.uint64(7))
+        pos = _skip(data, pos, end, wire)
+        if found == field:
+            out[size : size + pos - start] = data[start:pos]
+            size += pos - start
+    return out[:size], -1

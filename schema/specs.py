@@ -8,6 +8,7 @@ the reference never enforces them (column 29, the tag, is often negative).
 import dataclasses
 import hashlib
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -215,9 +216,14 @@ def episode_specs(settings: settings_lib.ConverterSettings) -> dict[str, ArraySp
     }
 
 
+def to_json(described: Mapping[str, ArraySpec]) -> dict[str, Any]:
+    """Returns specs by key in the form of the reference's `__spec_json`."""
+    return {key: spec.to_json() for key, spec in described.items()}
+
+
 def fingerprint(settings: settings_lib.ConverterSettings) -> str:
     """Returns a hex digest that changes when any array's name, shape, dtype or bound does."""
-    content = {key: spec.to_json() for key, spec in observation_specs(settings).items()}
+    content = to_json(observation_specs(settings))
     text = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
