@@ -1,0 +1,113 @@
+"""The few layers that every stream is built from: residual MLP, attention, convolutions.
+
+Arrays in, arrays out; nothing here knows the game. Leading axes are free unless stated.
+"""
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+
+# Stands for minus infinity in masked logits: finite, so that no gradient becomes NaN.
+MASKED = -1e9
+
+
+class MLP(nnx.Module):
+    """Linear, relu, linear: [..., size] -> [..., out]."""
+
+    def __init__(self, size: int, hidden: int, out: int, *, rngs: nnx.Rngs) -> None:
+        self.first = nnx.Linear(size, hidden, rngs=rngs)
+        self.second = nnx.Linear(hidden, out, rngs=rngs)
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        """Applies the two layers."""
+        return self.second(jax.nn.relu(self.first(x)))
+
+
+class Residual(nnx.Module):
+    """A pre-normalised residual MLP: [..., size] -> [..., size]."""
+
+    def __init__(self, size: int, hidden: int, *, rngs: nnx.Rngs) -> None:
+        self.norm = nnx.LayerNorm(size, rngs=rngs)
+        self.mlp = MLP(size, hidden, size, rngs=rngs)
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        """Adds the MLP of the normalised input."""
+        return x + self.mlp(self.norm(x))
+
+
+class Attention(nnx.Module):
+    """Multi-head attention: queries [F, Q, size] over keys [F, N, size]."""
+
+    def __init__(self, size: int, heads: int, *, rngs: nnx.Rngs) -> None:
+        if size % heads:
+            raise ValueError(
+                f"attention: {size} features do not split in {heads} heads"
+            )
+        self.heads = heads
+        self.query = nnx.Linear(size, size, rngs=rngs)
+        self.key_value = nnx.Linear(size, 2 * size, rngs=rngs)
+        self.out = nnx.Linear(size, size, rngs=rngs)
+
+    def __call__(self, x: jax.Array, y: jax.Array, mask: jax.Array) -> jax.Array:
+        """Returns [F, Q, size]; mask, broadcast to [F, Q, N], says who may look at whom."""
+        query = self._split(self.query(x))
+        key, value = jnp.split(self.key_value(y), 2, axis=-1)
+        logits = jnp.einsum("fqhd,fnhd->fhqn", query, self._split(key))
+        logits = logits / jnp.sqrt(jnp.float32(query.shape[-1]))
+        weights = jax.nn.softmax(jnp.where(mask[:, None], logits, MASKED))
+        mixed = jnp.einsum("fhqn,fnhd->fqhd", weights, self._split(value))
+        return self.out(mixed.reshape(x.shape))
+
+    def _split(self, x: jax.Array) -> jax.Array:
+        return x.reshape((*x.shape[:-1], self.heads, -1))
+
+
+class TransformerBlock(nnx.Module):
+    """Attention, then a residual MLP: [F, N, size] -> [F, N, size]."""
+
+    def __init__(self, size: int, heads: int, hidden: int, *, rngs: nnx.Rngs) -> None:
+        self.norm = nnx.LayerNorm(size, rngs=rngs)
+        self.attention = Attention(size, heads, rngs=rngs)
+        self.mlp = Residual(size, hidden, rngs=rngs)
+
+    def __call__(self, x: jax.Array, mask: jax.Array) -> jax.Array:
+        """Returns the block's output; mask as in `Attention`."""
+        normal = self.norm(x)
+        return self.mlp(x + self.attention(normal, normal, mask))
+
+
+class ConvBlock(nnx.Module):
+    """A residual pair of 3x3 convolutions: [F, H, W, C] -> [F, H, W, C]."""
+
+    def __init__(self, channels: int, *, rngs: nnx.Rngs) -> None:
+        self.norm = nnx.LayerNorm(channels, rngs=rngs)
+        self.first = nnx.Conv(channels, channels, (3, 3), rngs=rngs)
+        self.second = nnx.Conv(channels, channels, (3, 3), rngs=rngs)
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        """Adds what the two convolutions make of the normalised input."""
+        return x + self.second(jax.nn.relu(self.first(self.norm(x))))
+
+
+def upsample(x: jax.Array, factor: int) -> jax.Array:
+    """Repeats rows and columns: [F, H, W, C] -> [F, H * factor, W * factor, C]."""
+    frames, height, width, channels = x.shape
+    shape = (frames, height, factor, width, factor, channels)
+    repeated = jnp.broadcast_to(x[:, :, None, :, None, :], shape)
+    return repeated.reshape(frames, height * factor, width * factor, channels)
+
+
+def mean_pool(x: jax.Array, factor: int) -> jax.Array:
+    """Averages squares of cells: [F, H, W, C] -> [F, H / factor, W / factor, C]."""
+    frames, height, width, channels = x.shape
+    squares = (frames, height // factor, factor, width // factor, factor, channels)
+    return x.reshape(squares).mean((2, 4))
+
+
+def depth_to_space(x: jax.Array, factor: int) -> jax.Array:
+    """Spreads channels over cells: [F, H, W, factor²] -> [F, H * factor, W * factor]."""
+    frames, height, width, _ = x.shape
+    split = x.reshape(frames, height, width, factor, factor)
+    return split.transpose(0, 1, 3, 2, 4).reshape(
+        frames, height * factor, width * factor
+    )
