@@ -122,6 +122,7 @@ class ReplayRow:
     ladder: amm and competitive, both from initData.
     human_players, ai_players, observers: counted in details and initData.
     players_listed: how many players the metadata lists; Archon mode lists two for four.
+    region: of the map's handle, like "EU"; packs hide the players' own.
     layout: "full", "pack" (only *.backup members), "old" (no metadata).
     game_events: how many the replay holds; counted only where they are decoded.
     """
@@ -149,7 +150,7 @@ class ReplayRow:
     ai_players: int | None = None
     observers: int | None = None
     players_listed: int | None = None
-    region: int | None = None
+    region: str | None = None
     layout: str | None = None
     game_events: int | None = None
     players: tuple[PlayerRow, PlayerRow] = (PlayerRow(), PlayerRow())
@@ -168,7 +169,6 @@ _INTEGERS = [
     "ai_players",
     "observers",
     "players_listed",
-    "region",
     "game_events",
     "player_id",
     "mmr",

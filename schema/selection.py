@@ -1,0 +1,406 @@
+"""Which replays, and which sides of them, belong in a dataset: rules as data.
+
+In: a `ReplayRow` and a `Selection`. Out: None if it is kept, or the first rule that it
+fails, as a `RejectReason`. Rules are applied in the order in which RejectReason lists
+them. A selection is a frozen record, comes from JSON or a preset, and goes into the
+manifest. Splits follow from the replay's id alone, so both sides of a game share one.
+"""
+
+import csv
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import fsspec
+
+from starmill.schema import errors
+from starmill.schema.replay import (
+    RACE_NAMES,
+    MmrSource,
+    RejectReason,
+    ReplayRow,
+)
+
+SPLITS = ("train", "valid", "test")
+# Of a thousand replays, how many are in valid and in test; the rest are in train.
+VALID_PERMILLE, TEST_PERMILLE = 20, 20
+
+# What is wrong with the file comes before the rules, but for these: with a problem in the
+# lobby a row still says enough for the rules up to VERSION, with one in the events for all.
+_LOBBY_PROBLEMS = frozenset(
+    {RejectReason.NO_PROTOCOL, RejectReason.BAD_DETAILS, RejectReason.BAD_INIT_DATA}
+)
+_EVENT_PROBLEMS = (RejectReason.NO_EVENTS, RejectReason.BAD_EVENTS)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Selection:
+    """Rules; None or empty means that there is no such rule.
+
+    name: what counters and manifests call it.
+    engine: "sc2" or "skirmish": which game made the replay.
+    min_version, max_version: inclusive, like "4.8.2"; compared by the parts they have.
+    ladder: only ranked ladder games (matched by the ladder and competitive).
+    two_humans: exactly two players, both human.
+    min_mmr: MMR must be *above* this.
+    mmr_scope: "own": of the episode's own player; "both": of both players.
+    mmr_source: "any", or "metadata" to leave out ratings that only initData has.
+    maps: canonical names, with or without the " LE" of ladder editions.
+    races: played by the episode's own player: "terran", "zerg", "protoss".
+    outcomes: of the episode's own player: "Win", "Loss", "Tie"; the two players' results
+        must fit together. Undecided games never do.
+    min_loops: shortest game to keep, in game loops.
+    include, exclude: replay ids or file stems; include=() means all.
+    splits: split -> ids or stems; where given, only these are kept, in these splits.
+    """
+
+    name: str = "custom"
+    engine: str | None = None
+    min_version: str | None = None
+    max_version: str | None = None
+    ladder: bool = False
+    two_humans: bool = False
+    min_mmr: int | None = None
+    mmr_scope: str = "own"
+    mmr_source: str = "any"
+    maps: tuple[str, ...] = ()
+    races: tuple[str, ...] = ()
+    outcomes: tuple[str, ...] = ()
+    min_loops: int = 0
+    include: frozenset[str] = frozenset()
+    exclude: frozenset[str] = frozenset()
+    splits: Mapping[str, frozenset[str]] = dataclasses.field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the rules as JSON; lists of replays as their length and digest.
+
+        A list can have a million names; the digest says whether two are the same.
+        """
+        out = dataclasses.asdict(self)
+        for field in ("maps", "races", "outcomes"):
+            out[field] = list(out[field])
+        for field in ("include", "exclude"):
+            out[field] = _summary(out[field])
+        out["splits"] = {
+            name: _summary(self.splits[name]) for name in SPLITS if name in self.splits
+        }
+        return out
+
+    def __post_init__(self) -> None:
+        """Raises ConfigError, naming every field that makes no sense."""
+        problems = [
+            *_one_of(
+                "engine", [self.engine] if self.engine else [], ("sc2", "skirmish")
+            ),
+            *_one_of("mmr_scope", [self.mmr_scope], ("own", "both")),
+            *_one_of("mmr_source", [self.mmr_source], ("any", "metadata")),
+            *_one_of("races", self.races, tuple(RACE_NAMES.values())),
+            *_one_of("outcomes", self.outcomes, ("Win", "Loss", "Tie")),
+            *_one_of("splits", self.splits, SPLITS),
+        ]
+        for field in ("min_version", "max_version"):
+            text = getattr(self, field)
+            if text is not None and not all(part.isdigit() for part in text.split(".")):
+                problems.append(f"{field}: expected numbers and dots, found {text!r}")
+        if self.min_loops < 0:
+            problems.append(f"min_loops: expected 0 or more, found {self.min_loops}")
+        listed: set[str] = set()
+        for name in SPLITS:
+            members = self.splits.get(name, frozenset())
+            if listed & members:
+                twice = sorted(listed & members)[0]
+                problems.append(f"splits: {twice!r} is in more than one split")
+            listed |= members
+        if problems:
+            raise errors.ConfigError(f"selection {self.name!r}: " + "; ".join(problems))
+
+
+def _summary(names: frozenset[str]) -> dict[str, Any]:
+    digest = hashlib.sha256("\n".join(sorted(names)).encode()).hexdigest()
+    return {"count": len(names), "sha256": digest}
+
+
+def _one_of(field: str, found: Any, allowed: Sequence[str]) -> list[str]:
+    unknown = sorted(set(found) - set(allowed))
+    return [f"{field}: expected of {list(allowed)}, found {unknown}"] if unknown else []
+
+
+def reject_reason(row: ReplayRow, selection: Selection) -> RejectReason | None:
+    """Returns None if any side of the replay is kept, else the first rule that it fails.
+
+    Where the two sides fail different rules, the later rule is named: that is how far
+    the replay came.
+    """
+    reasons = [episode_reject_reason(row, player, selection) for player in (1, 2)]
+    if None in reasons:
+        return None
+    # Bad events are looked at last, whatever their place in the list of reasons.
+    order = [*(r for r in RejectReason if r not in _EVENT_PROBLEMS), *_EVENT_PROBLEMS]
+    return max((reason for reason in reasons if reason), key=order.index)
+
+
+def episode_reject_reason(
+    row: ReplayRow, player: int, selection: Selection
+) -> RejectReason | None:
+    """Returns None if this side of the replay is kept, else the first rule that it fails.
+
+    Args:
+        row: of the index.
+        player: 1 or 2, the place among the row's players.
+        selection: the rules.
+    """
+    problem = None if row.status == "ok" else RejectReason(row.status)
+    if problem is not None and problem not in {*_LOBBY_PROBLEMS, *_EVENT_PROBLEMS}:
+        return problem
+    reason = _file_rules(row, selection)
+    if reason is None and problem in _LOBBY_PROBLEMS:
+        reason = problem
+    return reason or _game_rules(row, player, selection) or problem
+
+
+def _file_rules(row: ReplayRow, selection: Selection) -> RejectReason | None:
+    names = {row.replay_id, row.file_stem}
+    if names & selection.exclude:
+        return RejectReason.EXCLUDED
+    if selection.include and not names & selection.include:
+        return RejectReason.NOT_LISTED
+    if selection.splits and not any(names & m for m in selection.splits.values()):
+        return RejectReason.NOT_LISTED
+    if selection.engine is not None and row.engine != selection.engine:
+        return RejectReason.ENGINE
+    if not _version_fits(row.game_version, selection):
+        return RejectReason.VERSION
+    return None
+
+
+def _version_fits(version: str | None, selection: Selection) -> bool:
+    low, high = selection.min_version, selection.max_version
+    if low is None and high is None:
+        return True
+    if version is None:
+        return False
+    parts = _parts(version)
+    if low is not None and parts[: len(_parts(low))] < _parts(low):
+        return False
+    return high is None or parts[: len(_parts(high))] <= _parts(high)
+
+
+def _parts(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))
+
+
+def _game_rules(
+    row: ReplayRow, player: int, selection: Selection
+) -> RejectReason | None:
+    own = row.players[player - 1]
+    if selection.ladder and not row.ladder:
+        return RejectReason.LADDER
+    if selection.two_humans and not row.human_players == row.players_listed == 2:
+        return RejectReason.PLAYERS
+    reason = _mmr_rule(row, player, selection)
+    if reason is not None:
+        return reason
+    if selection.maps and not _map_fits(row.map_name, selection.maps):
+        return RejectReason.MAP
+    if selection.races and own.race_name not in selection.races:
+        return RejectReason.RACE
+    if selection.outcomes and not _outcome_fits(row, player, selection.outcomes):
+        return RejectReason.OUTCOME
+    if (row.duration_loops or 0) < selection.min_loops:
+        return RejectReason.LENGTH
+    return None
+
+
+def _mmr_rule(row: ReplayRow, player: int, selection: Selection) -> RejectReason | None:
+    if selection.min_mmr is None:
+        return None
+    asked = row.players if selection.mmr_scope == "both" else (row.players[player - 1],)
+    usable = {MmrSource.METADATA}
+    if selection.mmr_source == "any":
+        usable.add(MmrSource.INIT_DATA)
+    if any(side.mmr is None or side.mmr_source not in usable for side in asked):
+        return RejectReason.MMR_UNKNOWN
+    if any((side.mmr or 0) <= selection.min_mmr for side in asked):
+        return RejectReason.MMR
+    return None
+
+
+def _map_fits(name: str | None, wanted: Sequence[str]) -> bool:
+    short = (name or "").removesuffix(" LE")
+    return short in {item.removesuffix(" LE") for item in wanted}
+
+
+def _outcome_fits(row: ReplayRow, player: int, wanted: Sequence[str]) -> bool:
+    """Returns whether the side's result is wanted and the other side's is its opposite."""
+    own, other = row.players[player - 1], row.players[2 - player]
+    if own.result not in wanted or own.outcome is None or other.outcome is None:
+        return False
+    return own.outcome == -other.outcome
+
+
+def split_of(replay_id: str) -> str:
+    """Returns "train", "valid" or "test" by a hash of the replay's id."""
+    digest = hashlib.sha256(f"starmill split 1:{replay_id}".encode()).digest()
+    place = int.from_bytes(digest[:8], "big") % 1000
+    if place < TEST_PERMILLE:
+        return "test"
+    return "valid" if place < TEST_PERMILLE + VALID_PERMILLE else "train"
+
+
+def split_in(row: ReplayRow, selection: Selection) -> str:
+    """Returns the split of a kept replay: the list it is on, else `split_of` its id."""
+    for name in SPLITS:
+        if {row.replay_id, row.file_stem} & selection.splits.get(name, frozenset()):
+            return name
+    return split_of(row.replay_id)
+
+
+# Paper: versions 4.8.2 to 4.9.2, ranked 1v1, the episode's own player above 3500 MMR.
+# Its ten maps are the ladder's of those versions, so there is no rule for maps.
+_PAPER = Selection(
+    name="unplugged",
+    engine="sc2",
+    min_version="4.8.2",
+    max_version="4.9.2",
+    ladder=True,
+    two_humans=True,
+    min_mmr=3500,
+    outcomes=("Win", "Loss", "Tie"),
+)
+PRESETS: dict[str, Selection] = {
+    "unplugged": _PAPER,
+    # Paper: fine-tuning on games that players above 6200 MMR won.
+    "unplugged-finetune": dataclasses.replace(
+        _PAPER, name="unplugged-finetune", min_mmr=6200, outcomes=("Win",)
+    ),
+    # The embedded game's own ladder: same rules, no bound on versions or MMR.
+    "skirmish": Selection(
+        name="skirmish",
+        engine="skirmish",
+        ladder=True,
+        two_humans=True,
+        outcomes=("Win", "Loss", "Tie"),
+    ),
+}
+
+
+def load(reference: str) -> Selection:
+    """Returns the selection that a preset's name or the path of a JSON file stands for.
+
+    The JSON has the fields of `Selection`; `"preset": NAME` starts from that preset.
+    A list of replays (`include`, `exclude`, a value of `splits`) is a JSON list or the
+    path of a text or CSV file, relative to the JSON file.
+    """
+    if reference in PRESETS:
+        return PRESETS[reference]
+    try:
+        data = json.loads(_read_text(reference))
+    except (OSError, ValueError) as error:
+        raise errors.ConfigError(
+            f"selection {reference!r}: expected one of {sorted(PRESETS)} or a JSON file: "
+            f"{error}"
+        ) from error
+    if not isinstance(data, dict):
+        raise errors.ConfigError(f"selection {reference!r}: expected a JSON object")
+    folder = reference.rpartition("/")[0]
+    return from_json(data, folder)
+
+
+def from_json(data: Mapping[str, Any], folder: str = "") -> Selection:
+    """Returns a selection from its JSON form; unknown keys are errors."""
+    values = dict(data)
+    preset = values.pop("preset", None)
+    if preset is not None and preset not in PRESETS:
+        raise errors.ConfigError(
+            f"selection: expected a preset of {sorted(PRESETS)}, found {preset!r}"
+        )
+    known = {field.name for field in dataclasses.fields(Selection)}
+    unknown = sorted(set(values) - known)
+    if unknown:
+        raise errors.ConfigError(
+            f"selection: unknown keys {unknown}; expected some of {sorted(known)}"
+        )
+    problems = [
+        f"{key}: expected {kind.__name__}, found {values[key]!r}"
+        for key, kind in _JSON_TYPES.items()
+        if values.get(key) is not None and type(values[key]) is not kind
+    ]
+    if problems:
+        raise errors.ConfigError("selection: " + "; ".join(problems))
+    for key in ("maps", "races", "outcomes"):
+        if key in values:
+            values[key] = tuple(values[key])
+    for key in ("include", "exclude"):
+        if key in values:
+            values[key] = _names(values[key], folder, key)
+    if "splits" in values:
+        values["splits"] = {
+            name: _names(members, folder, f"splits.{name}")
+            for name, members in values["splits"].items()
+        }
+    return dataclasses.replace(PRESETS.get(preset or "", Selection()), **values)
+
+
+_JSON_TYPES: dict[str, type] = {
+    "name": str,
+    "engine": str,
+    "min_version": str,
+    "max_version": str,
+    "ladder": bool,
+    "two_humans": bool,
+    "min_mmr": int,
+    "mmr_scope": str,
+    "mmr_source": str,
+    "maps": list,
+    "races": list,
+    "outcomes": list,
+    "min_loops": int,
+    "splits": dict,
+}
+
+
+def _names(value: Any, folder: str, where: str) -> frozenset[str]:
+    if isinstance(value, str):
+        path = f"{folder}/{value}" if folder and not _is_absolute(value) else value
+        try:
+            return listed_names(_read_text(path))
+        except (OSError, ValueError) as error:
+            raise errors.ConfigError(f"selection: {where}: {error}") from error
+    if not isinstance(value, list) or not all(isinstance(v, str) for v in value):
+        raise errors.ConfigError(
+            f"selection: {where}: expected a list of replays or the path of one, "
+            f"found {type(value).__name__}"
+        )
+    return frozenset(name.removesuffix(_SUFFIX) for name in value)
+
+
+def listed_names(text: str) -> frozenset[str]:
+    """Returns the replays on a list: one a line, as `name` or as `version,name`.
+
+    That is how the lists of the paper's train and test replays are written. Names are
+    those of the files in the packs, with or without suffix; a heading is left out.
+    """
+    names = set()
+    for row in csv.reader(text.splitlines()):
+        cells = [cell.strip() for cell in row if cell.strip()]
+        if cells and cells[-1].lower() not in _HEADINGS:
+            names.add(cells[-1].removesuffix(_SUFFIX))
+    return frozenset(names)
+
+
+_SUFFIX = ".SC2Replay"
+_HEADINGS = frozenset(
+    {"file", "file_stem", "hash", "name", "replay", "replay_id", "replay_hash"}
+)
+
+
+def _is_absolute(path: str) -> bool:
+    return path.startswith("/") or "://" in path
+
+
+def _read_text(path: str) -> str:
+    with fsspec.open(path, "r", encoding="utf-8") as file:
+        text: str = file.read()
+    return text
