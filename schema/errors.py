@@ -6,6 +6,7 @@
     │   ├── EngineCrashed
     │   │   └── EngineKilled   from outside: retried, and no attempt is counted
     │   ├── EngineTimeout
+    │   ├── EngineDesync       what is played back is not the game that was recorded
     │   └── EngineMissing      not retried: the version is not installed
     ├── ConverterError         a message cannot become arrays: quarantined with its reason
     ├── SpecError              arrays and spec disagree: our bug
@@ -53,6 +54,10 @@ class EngineKilled(EngineCrashed):
 
 class EngineTimeout(EngineError):
     """The process did not answer before the deadline."""
+
+
+class EngineDesync(EngineError):
+    """The playback is not the recorded game: other loops, an early end, a stub."""
 
 
 class EngineMissing(EngineError):
