@@ -1,0 +1,437 @@
+"""One connection to a game process: requests under a deadline, answers as wire bytes.
+
+In: a port on loopback. Out: the answer's own message, not parsed: the converter reads wire
+bytes, so the largest messages are only sliced here. Whatever goes wrong becomes an
+`EngineError`; a replay that the game refuses to load becomes a `ReplayError`.
+Knows nothing of processes: who started the game, and ends it, is `engines/sc2`.
+
+Requests are sent and answers received separately (at most one is under way), so that a
+caller can convert one observation while the game computes the next.
+"""
+
+import base64
+import dataclasses
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from google.protobuf.message import DecodeError
+
+from starmill.converters.protos import sc2api_pb2
+from starmill.schema import errors, replay
+
+HOST = "127.0.0.1"
+_PATH = "/sc2api"
+_RECEIVE_BYTES = 1 << 18
+# A message larger than this is not an observation but a broken length.
+_MAX_MESSAGE_BYTES = 1 << 30
+_CONNECT_PAUSE_SECONDS = 0.05
+_CONTINUATION, _TEXT, _BINARY, _CLOSE, _PING, _PONG = 0, 1, 2, 8, 9, 10
+_VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
+_FIELD_BY_KIND = {
+    field.name: field.number for field in sc2api_pb2.Response.DESCRIPTOR.fields
+}
+_ID, _ERROR, _STATUS = (_FIELD_BY_KIND[name] for name in ("id", "error", "status"))
+
+IN_REPLAY = sc2api_pb2.in_replay
+ENDED = sc2api_pb2.ended
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Deadlines:
+    """How long the game may take, in seconds.
+
+    start: from the launch to the first answered ping (the reference waits 360).
+    load: for `replay_info`, `start_replay` and `game_info`, which read the map.
+    play: for one step or observation.
+    """
+
+    start: float = 180.0
+    load: float = 120.0
+    play: float = 60.0
+
+    def __post_init__(self) -> None:
+        """Checks that there is time for anything at all."""
+        for field in dataclasses.fields(self):
+            if getattr(self, field.name) <= 0:
+                raise errors.ConfigError(
+                    f"deadline {field.name}: expected seconds above 0, "
+                    f"found {getattr(self, field.name)!r}"
+                )
+
+
+class Field(NamedTuple):
+    """One field of a message on the wire.
+
+    value: the integer of a varint; -1 for the other wire types.
+    tag_start: where the tag begins. start, end: the content, without tag and length.
+    """
+
+    number: int
+    value: int
+    tag_start: int
+    start: int
+    end: int
+
+
+def fields(data: bytes, start: int = 0, end: int | None = None) -> Iterator[Field]:
+    """Yields the top-level fields of a message; DecodeError if it is not one."""
+    at, stop = start, len(data) if end is None else end
+    while at < stop:
+        tag_start = at
+        tag, at = _varint(data, at, stop)
+        wire_type, value, begin = tag & 7, -1, at
+        if wire_type == _VARINT:
+            value, at = _varint(data, at, stop)
+        elif wire_type == _LENGTH:
+            size, begin = _varint(data, at, stop)
+            at = begin + size
+        elif wire_type == _FIXED64:
+            at += 8
+        elif wire_type == _FIXED32:
+            at += 4
+        else:
+            raise DecodeError(f"wire type {wire_type} at byte {tag_start}")
+        if at > stop:
+            raise DecodeError(f"field {tag >> 3} ends after the message does")
+        yield Field(tag >> 3, value, tag_start, begin, at)
+
+
+def _varint(data: bytes, at: int, stop: int) -> tuple[int, int]:
+    value = shift = 0
+    while at < stop and shift < 70:
+        byte = data[at]
+        at += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value, at
+        shift += 7
+    raise DecodeError(f"no end of the number at byte {at}")
+
+
+class Connection:
+    """A websocket to the game; messages in and out, every wait bounded by a deadline."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._socket = sock
+        self._buffer = bytearray()
+
+    @classmethod
+    def open(cls, port: int, deadline: float) -> "Connection | None":
+        """Returns a connection, or None where the game does not listen yet.
+
+        deadline: on the clock of `time.monotonic`.
+        """
+        try:
+            sock = socket.create_connection((HOST, port), timeout=_left(deadline))
+        except ConnectionRefusedError:
+            return None
+        except OSError as error:
+            raise _failure("connect", error) from error
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection = cls(sock)
+        try:
+            if connection._handshake(port, deadline):
+                return connection
+        except errors.EngineError:
+            connection.close()
+            raise
+        connection.close()
+        return None
+
+    def _handshake(self, port: int, deadline: float) -> bool:
+        key = base64.b64encode(os.urandom(16)).decode()
+        self._send_all(
+            (
+                f"GET {_PATH} HTTP/1.1\r\nHost: {HOST}:{port}\r\nUpgrade: websocket\r\n"
+                f"Connection: Upgrade\r\nSec-WebSocket-Key: {key}\r\n"
+                f"Sec-WebSocket-Version: 13\r\nOrigin: http://{HOST}:{port}\r\n\r\n"
+            ).encode(),
+            deadline,
+        )
+        while (end := self._buffer.find(b"\r\n\r\n")) < 0:
+            self._fill(deadline)
+        status = bytes(self._buffer[:end]).split(b"\r\n")[0].split(b" ")
+        del self._buffer[: end + 4]
+        if len(status) > 1 and status[1] == b"404":
+            return False  # listening, but the endpoint is not up yet
+        if len(status) < 2 or status[1] != b"101":
+            raise errors.EngineCrashed("the game refused the websocket")
+        return True
+
+    def send(self, message: bytes, deadline: float) -> None:
+        """Sends one binary message."""
+        size = len(message)
+        if size < 126:
+            head = bytes([0x80 | _BINARY, 0x80 | size])
+        elif size < 1 << 16:
+            head = bytes([0x80 | _BINARY, 0x80 | 126]) + size.to_bytes(2, "big")
+        else:
+            head = bytes([0x80 | _BINARY, 0x80 | 127]) + size.to_bytes(8, "big")
+        # A mask of zeros is a valid one and leaves the bytes as they are; masks protect
+        # proxies between browser and server, and here there are neither.
+        self._send_all(head + bytes(4) + message, deadline)
+
+    def receive(self, deadline: float) -> bytes:
+        """Returns the next whole message."""
+        parts = []
+        while True:
+            final, opcode, content = self._frame(deadline)
+            if opcode == _CLOSE:
+                raise errors.EngineCrashed("the game closed the connection")
+            if opcode == _PING:
+                self._send_all(
+                    bytes([0x80 | _PONG, 0x80 | len(content)]) + bytes(4) + content,
+                    deadline,
+                )
+            elif opcode in (_CONTINUATION, _TEXT, _BINARY):
+                parts.append(content)
+                if final:
+                    return parts[0] if len(parts) == 1 else b"".join(parts)
+            elif opcode != _PONG:
+                raise errors.EngineCrashed("the game sent a malformed websocket frame")
+
+    def _frame(self, deadline: float) -> tuple[bool, int, bytes]:
+        first, second = self._take(2, deadline)
+        size = second & 127
+        if size > 125:
+            size = int.from_bytes(self._take(2 if size == 126 else 8, deadline), "big")
+        if second & 128 or size > _MAX_MESSAGE_BYTES:
+            raise errors.EngineCrashed("the game sent a malformed websocket frame")
+        return bool(first & 128), first & 15, self._take(size, deadline)
+
+    def _take(self, size: int, deadline: float) -> bytes:
+        while len(self._buffer) < size:
+            self._fill(deadline)
+        taken = bytes(self._buffer[:size])
+        del self._buffer[:size]
+        return taken
+
+    def _fill(self, deadline: float) -> None:
+        self._socket.settimeout(_left(deadline))
+        try:
+            data = self._socket.recv(_RECEIVE_BYTES)
+        except OSError as error:
+            raise _failure("receive", error) from error
+        if not data:
+            raise errors.EngineCrashed("the game closed the connection")
+        self._buffer += data
+
+    def _send_all(self, data: bytes, deadline: float) -> None:
+        self._socket.settimeout(_left(deadline))
+        try:
+            self._socket.sendall(data)
+        except OSError as error:
+            raise _failure("send", error) from error
+
+    def is_quiet(self) -> bool:
+        """Returns whether the connection is up with nothing unread, as between requests."""
+        if self._buffer:
+            return False
+        try:
+            self._socket.setblocking(False)
+            self._socket.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        return False
+
+    def close(self) -> None:
+        """Closes the socket; the game notices."""
+        self._socket.close()
+
+
+def _left(deadline: float) -> float:
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise errors.EngineTimeout("the game did not answer before the deadline")
+    return left
+
+
+def _failure(doing: str, error: OSError) -> errors.EngineError:
+    # One sentence per cause, without ports, errnos or loops: it ends up in the quarantine
+    # table, whose bytes must not depend on which side noticed first.
+    if isinstance(error, TimeoutError):
+        return errors.EngineTimeout("the game did not answer before the deadline")
+    if doing == "connect":
+        return errors.EngineCrashed("no connection to the game")
+    return errors.EngineCrashed("the game closed the connection")
+
+
+class Client:
+    """Asks the game for things, one at a time.
+
+    status: of the latest answer, a value of the game's Status enum.
+    """
+
+    def __init__(self, connection: Connection, deadlines: Deadlines) -> None:
+        self._connection = connection
+        self._deadlines = deadlines
+        self._count = 0
+        self._waiting: tuple[str, float] | None = None
+        self.status: int = sc2api_pb2.unknown
+
+    @classmethod
+    def connect(
+        cls, port: int, deadlines: Deadlines, alive: Callable[[], bool]
+    ) -> "Client":
+        """Returns a client that has answered a ping; waits for the game to come up."""
+        deadline = time.monotonic() + deadlines.start
+        while (connection := Connection.open(port, deadline)) is None:
+            if not alive():
+                raise errors.EngineCrashed("the game ended while it was starting")
+            if time.monotonic() + _CONNECT_PAUSE_SECONDS > deadline:
+                raise errors.EngineTimeout("the game did not start before the deadline")
+            time.sleep(_CONNECT_PAUSE_SECONDS)
+        client = cls(connection, deadlines)
+        try:
+            client.send(
+                sc2api_pb2.Request(ping=sc2api_pb2.RequestPing()), _left(deadline)
+            )
+            client.receive()
+        except errors.EngineError:
+            client.close()
+            raise
+        return client
+
+    def send(self, request: sc2api_pb2.Request, timeout_seconds: float) -> None:
+        """Sends a request; its answer must be received before the next is sent."""
+        if self._waiting is not None:
+            raise errors.EngineError(
+                f"{self._waiting[0]} is still under way; receive its answer first"
+            )
+        kind = request.WhichOneof("request")
+        if kind is None:
+            raise errors.EngineError("an empty request cannot be sent")
+        self._count += 1
+        request.id = self._count
+        deadline = time.monotonic() + timeout_seconds
+        self._waiting = kind, deadline
+        self._connection.send(request.SerializeToString(), deadline)
+
+    def receive(self) -> bytes:
+        """Returns the answer to the request under way, as its own message's bytes."""
+        if self._waiting is None:
+            raise errors.EngineError("no request is under way")
+        kind, deadline = self._waiting
+        data = self._connection.receive(deadline)
+        self._waiting = None
+        try:
+            return self._content(kind, data)
+        except DecodeError as error:
+            raise errors.EngineCrashed(
+                f"the game's answer to {kind} is not a message"
+            ) from error
+
+    def _content(self, kind: str, data: bytes) -> bytes:
+        content, status, complaints, other = None, None, [], False
+        for field in fields(data):
+            if field.number == _FIELD_BY_KIND[kind]:
+                content = data[field.start : field.end]
+            elif field.number == _STATUS:
+                status = field.value
+            elif field.number == _ERROR:
+                complaints.append(
+                    data[field.start : field.end].decode(errors="replace")
+                )
+            elif field.number == _ID:
+                other = field.value != self._count
+        if other:
+            raise errors.EngineCrashed(f"the game answered another request than {kind}")
+        if status is None:
+            raise errors.EngineCrashed(f"the game's answer to {kind} has no status")
+        self.status = status
+        if complaints:
+            raise errors.EngineError(
+                f"the game answered {kind} with an error: {'; '.join(complaints)}"
+            )
+        if content is None:
+            raise errors.EngineCrashed(f"the game's answer is not one to {kind}")
+        return content
+
+    def call(self, request: sc2api_pb2.Request, timeout_seconds: float) -> bytes:
+        """Sends a request and returns its answer."""
+        self.send(request, timeout_seconds)
+        return self.receive()
+
+    def replay_info(self, data: bytes) -> bytes:
+        """Returns the wire bytes of ResponseReplayInfo; ReplayError if it is refused."""
+        answer = self.call(
+            sc2api_pb2.Request(
+                replay_info=sc2api_pb2.RequestReplayInfo(replay_data=data)
+            ),
+            self._deadlines.load,
+        )
+        info = _parsed(sc2api_pb2.ResponseReplayInfo, answer, "replay_info")
+        if info.HasField("error"):
+            name = sc2api_pb2.ResponseReplayInfo.Error.Name(info.error)
+            raise _refused(name, info.error_details)
+        return answer
+
+    def start_replay(self, request: sc2api_pb2.RequestStartReplay) -> None:
+        """Loads a replay and stands at loop 0; ReplayError if the game refuses it."""
+        answer = self.call(
+            sc2api_pb2.Request(start_replay=request), self._deadlines.load
+        )
+        started = _parsed(sc2api_pb2.ResponseStartReplay, answer, "start_replay")
+        if started.HasField("error"):
+            name = sc2api_pb2.ResponseStartReplay.Error.Name(started.error)
+            raise _refused(name, started.error_details)
+        if self.status != IN_REPLAY:
+            raise errors.EngineCrashed("the game is not in the replay it has started")
+
+    def game_info(self) -> bytes:
+        """Returns the wire bytes of ResponseGameInfo."""
+        return self.call(
+            sc2api_pb2.Request(game_info=sc2api_pb2.RequestGameInfo()),
+            self._deadlines.load,
+        )
+
+    def send_step(self, count: int) -> None:
+        """Asks for `count` game loops to pass."""
+        self.send(
+            sc2api_pb2.Request(step=sc2api_pb2.RequestStep(count=count)),
+            self._deadlines.play,
+        )
+
+    def send_observation(self) -> None:
+        """Asks for the present observation; both fields set, as the reference does."""
+        request = sc2api_pb2.Request(
+            observation=sc2api_pb2.RequestObservation(disable_fog=False, game_loop=0)
+        )
+        self.send(request, self._deadlines.play)
+
+    def is_idle(self) -> bool:
+        """Returns whether the next request can be sent: nothing under way or unread."""
+        return self._waiting is None and self._connection.is_quiet()
+
+    def close(self) -> None:
+        """Asks the game to quit, without waiting, and closes the connection."""
+        if self._waiting is None:
+            try:
+                self.send(sc2api_pb2.Request(quit=sc2api_pb2.RequestQuit()), 1.0)
+            except errors.EngineError:
+                self._waiting = None  # it is gone already, which is as well
+        self._connection.close()
+
+
+def _parsed(kind: type, data: bytes, name: str):  # type: ignore[no-untyped-def]  # the message's own type
+    message = kind()
+    try:
+        message.ParseFromString(data)
+    except DecodeError as error:
+        raise errors.EngineCrashed(
+            f"the game's answer to {name} is not a message"
+        ) from error
+    return message
+
+
+def _refused(name: str, details: str) -> errors.ReplayError:
+    return errors.ReplayError(
+        replay.RejectReason.ENGINE_REFUSED,
+        f"the game cannot load this replay: {name}"
+        + (f" ({details})" if details else ""),
+    )

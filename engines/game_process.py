@@ -1,0 +1,245 @@
+"""One game process: launched, connected, watched, ended; nothing of it is left behind.
+
+In: a binary with its data version. Out: a `Client` connected to it. Processes are started by
+the `spawner` beside this module, so that none outlives this one, however it ends.
+"""
+
+import contextlib
+import dataclasses
+import itertools
+import json
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from typing import Any
+
+from starmill.engines import client as client_lib
+from starmill.engines import spawner as spawner_script
+from starmill.schema import errors
+
+# Below Linux's ephemeral ports, so that no outgoing connection takes one in between.
+_PORTS = range(20000, 32000)
+# Signals that somebody else sends: an operator, a supervisor, the kernel short of memory.
+_FROM_OUTSIDE = (-signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP)
+_LOG_TAIL_BYTES = 2000
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Executable:
+    """What to start.
+
+    game_version: like "4.9.2". base_build: of the binary's folder.
+    data_version: 32 hex digits, or None where unknown: the binary's own is taken.
+    data_dir: the installation's root.
+    """
+
+    game_version: str
+    base_build: int
+    data_version: str | None
+    binary: str
+    data_dir: str
+
+
+class Spawner:
+    """The helper process that starts and ends games for this one; safe to share."""
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="starmill-games-"))
+        self._lock = threading.Lock()
+        self._process = subprocess.Popen(
+            [sys.executable, "-I", "-S", spawner_script.__file__, str(self.folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still answers."""
+        return self._process.poll() is None
+
+    def ask(self, **request: Any) -> dict[str, Any]:
+        """Returns the answer to a request of the spawner's protocol."""
+        with self._lock:
+            stdin, stdout = self._process.stdin, self._process.stdout
+            if stdin is None or stdout is None:
+                raise errors.EngineError("the spawner has no pipes")
+            try:
+                stdin.write(json.dumps(request).encode() + b"\n")
+                stdin.flush()
+                line = stdout.readline()
+            except (OSError, ValueError) as error:
+                raise errors.EngineKilled("the spawner of games is gone") from error
+            if not line:
+                raise errors.EngineKilled("the spawner of games is gone")
+            answer: dict[str, Any] = json.loads(line)
+            return answer
+
+    def close(self) -> None:
+        """Ends every game it started, and itself."""
+        with self._lock:
+            for pipe in (self._process.stdin, self._process.stdout):
+                if pipe is not None:
+                    with contextlib.suppress(OSError):
+                        pipe.close()
+            self._process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class _Port:
+    """A port of this machine that no other starmill process uses until it is released."""
+
+    def __init__(self) -> None:
+        first = secrets.randbelow(len(_PORTS))
+        for offset in range(len(_PORTS)):
+            self.number = _PORTS[(first + offset) % len(_PORTS)]
+            self._mark = self._reserve()
+            if self._mark is not None:
+                return
+        raise errors.EngineError(f"no free port in {_PORTS.start}..{_PORTS.stop - 1}")
+
+    def _reserve(self) -> socket.socket | None:
+        # The name vanishes with its holder, even after SIGKILL; a lock file would stay.
+        mark = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            if sys.platform == "linux":
+                mark.bind(f"\0starmill-port-{self.number}")
+            with socket.socket() as probe:
+                probe.bind((client_lib.HOST, self.number))
+        except OSError:
+            mark.close()
+            return None
+        return mark
+
+    def release(self) -> None:
+        if self._mark is not None:
+            self._mark.close()
+
+
+class GameProcess:
+    """A running game and the client to it.
+
+    replays: how many it has been given. client: None until `connect`.
+    """
+
+    _numbers = itertools.count()
+
+    def __init__(self, executable: Executable, spawner: Spawner) -> None:
+        """Launches the game and returns at once; `connect` waits for it."""
+        self.executable = executable
+        self.replays = 0
+        self.client: client_lib.Client | None = None
+        self._first_rss_bytes: int | None = None
+        self._spawner = spawner
+        self._port = _Port()
+        self._temp = spawner.folder / f"{next(self._numbers)}"
+        try:
+            self._temp.mkdir()
+            self._log = self._temp / "starmill-game.log"
+            self.pid: int = spawner.ask(
+                op="start",
+                argv=self._arguments(),
+                env=self._environment(),
+                temp=str(self._temp),
+                log=str(self._log),
+            )["pid"]
+        except (OSError, errors.EngineError) as error:
+            self._port.release()
+            if isinstance(error, errors.EngineError):
+                raise
+            raise errors.EngineError(f"cannot prepare a game: {error}") from error
+
+    def _arguments(self) -> list[str]:
+        # The same arguments in the same order as pysc2's.
+        arguments = [
+            self.executable.binary,
+            *("-listen", client_lib.HOST, "-port", str(self._port.number)),
+            *("-dataDir", f"{self.executable.data_dir}/", "-tempDir", f"{self._temp}/"),
+        ]
+        if self.executable.data_version:
+            arguments += ["-dataVersion", self.executable.data_version]
+        return arguments
+
+    def _environment(self) -> dict[str, str]:
+        libraries = [
+            os.environ.get("LD_LIBRARY_PATH", ""),
+            f"{self.executable.data_dir}/Libs/",
+        ]
+        return {
+            **os.environ,
+            "LD_LIBRARY_PATH": os.pathsep.join(filter(None, libraries)),
+        }
+
+    def connect(self, deadlines: client_lib.Deadlines) -> client_lib.Client:
+        """Waits until the game answers; EngineError, and it is closed, if it does not."""
+        try:
+            self.client = client_lib.Client.connect(
+                self._port.number, deadlines, lambda: self.exit_status() is None
+            )
+        except errors.EngineError as error:
+            failure = self.explain(error)
+            self.close()
+            raise failure from error
+        return self.client
+
+    def exit_status(self) -> int | None:
+        """Returns None while it runs, else the exit code, or minus the signal."""
+        status = self._spawner.ask(op="poll", pid=self.pid)["status"]
+        return None if status is None else int(status)
+
+    def explain(self, error: errors.EngineError) -> errors.EngineError:
+        """Returns the error, or EngineKilled if a signal from outside is what happened."""
+        try:
+            status = self.exit_status()
+        except errors.EngineKilled as killed:
+            return killed
+        if status in _FROM_OUTSIDE:
+            return errors.EngineKilled("a signal from outside ended the game")
+        return error
+
+    def log_tail(self) -> str:
+        """Returns the end of what the game printed, for the log."""
+        try:
+            return self._log.read_bytes()[-_LOG_TAIL_BYTES:].decode(errors="replace")
+        except OSError:
+            return ""
+
+    def rss_bytes(self) -> int:
+        """Returns its resident memory; 0 where that cannot be known."""
+        try:
+            pages = Path(f"/proc/{self.pid}/statm").read_text().split()[1]
+        except (OSError, IndexError):
+            return 0
+        return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+    def growth_bytes(self) -> int:
+        """Returns how much memory it has gained since this was first asked."""
+        now = self.rss_bytes()
+        if self._first_rss_bytes is None:
+            self._first_rss_bytes = now
+        return now - self._first_rss_bytes
+
+    def is_ready(self) -> bool:
+        """Returns whether it runs and waits for a request."""
+        return (
+            self.client is not None
+            and self.client.is_idle()
+            and self.exit_status() is None
+        )
+
+    def close(self) -> None:
+        """Ends the process group; returns port and temp folder."""
+        if self.client is not None:
+            self.client.close()
+            self.client = None
+        with contextlib.suppress(errors.EngineKilled):
+            self._spawner.ask(op="end", pid=self.pid)
+        shutil.rmtree(self._temp, ignore_errors=True)
+        self._port.release()

@@ -1,0 +1,345 @@
+"""One replay in one or two game processes: the observation streams of its players.
+
+In: a connected game, a replay's bytes, a player, and the loops on which the player acted.
+Out: (game loop, observation) as the reference's replay stream gives them, byte for byte what
+the game sent. Each process observes one player, so a game is played once per player and not,
+as in the reference, twice: its second process per player serves opponent features alone.
+
+With opponent features the two processes step together over the loops of both plans, and each
+player's stream gets, at its own loops, the other's observation too. A process reports with an
+observation the actions since the previous one; those that fall on the other player's
+loops are kept and put before the player's next own observation, so nothing is lost or moved.
+
+Departs from the reference, which does not notice these: a step that ends on another loop than
+asked, a game that ends well before the last recorded action, and a stub instead of an
+observation raise EngineDesync, since the arrays made of them would not be the recorded game's.
+"""
+
+import collections
+import contextlib
+import dataclasses
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from google.protobuf.message import DecodeError
+
+from starmill.converters import timing
+from starmill.converters.episode import Observed
+from starmill.converters.protos import common_pb2, sc2api_pb2
+from starmill.engines import client as client_lib
+from starmill.engines import game_process
+from starmill.schema import errors
+from starmill.schema import settings as settings_lib
+
+# The reference's bound on an episode, in loops; the longest replay seen has 303,109.
+MAX_LOOPS = 1_000_000
+# Players look around for a while after the last building fell, and those events are in the
+# file: an end up to ten seconds before the last of them is the game's own.
+EARLY_END_LOOPS = 224
+_STUB_LOOP = 2**32 - 1
+_MEMORY_CHECK_EVERY = 64
+_QUEUE_LENGTH = 8
+_ACTIONS, _OBSERVATION, _PLAYER_RESULT = 1, 3, 4
+_GAME_LOOP = 9
+Stream = Iterator[tuple[int, Observed]]
+
+
+class Seen(NamedTuple):
+    """One observation as it came. ended: whether it brings the players' results."""
+
+    loop: int
+    data: bytes
+    ended: bool
+
+
+def parse_seen(data: bytes) -> Seen:
+    """Returns what playback needs of a ResponseObservation, without parsing the rest."""
+    loop, ended = None, False
+    try:
+        for field in client_lib.fields(data):
+            if field.number == _OBSERVATION:
+                for inner in client_lib.fields(data, field.start, field.end):
+                    if inner.number == _GAME_LOOP:
+                        loop = inner.value
+            elif field.number == _PLAYER_RESULT:
+                ended = True
+    except DecodeError as error:
+        raise errors.EngineCrashed("an observation is not a message") from error
+    if loop == _STUB_LOOP:
+        raise errors.EngineDesync("the game gave a stub instead of an observation")
+    if loop is None:
+        raise errors.EngineCrashed("an observation has no game loop")
+    return Seen(loop, data, ended)
+
+
+def reported_actions(data: bytes) -> bytes:
+    """Returns the `actions` of a ResponseObservation, still as fields of one."""
+    return b"".join(
+        data[field.tag_start : field.end]
+        for field in client_lib.fields(data)
+        if field.number == _ACTIONS
+    )
+
+
+def interface_options(
+    settings: settings_lib.ConverterSettings,
+) -> sc2api_pb2.InterfaceOptions:
+    """Returns what the game is asked to show, derived as the reference does."""
+    width, height = settings.minimap
+    return sc2api_pb2.InterfaceOptions(
+        raw=settings.raw_settings is not None,
+        score=True,
+        feature_layer=sc2api_pb2.SpatialCameraSetup(
+            width=settings.camera_width_world_units,
+            allow_cheating_layers=False,
+            resolution=common_pb2.Size2DI(x=1, y=1),
+            minimap_resolution=common_pb2.Size2DI(x=width, y=height),
+            crop_to_playable_area=settings.crop_to_playable_area,
+        ),
+        show_cloaked=True,
+        show_burrowed_shadows=True,
+        show_placeholders=True,
+        raw_affects_selection=True,
+        raw_crop_to_playable_area=settings.crop_to_playable_area,
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Info:
+    """What the converter needs besides observations; wire bytes as the game sent them."""
+
+    game_info: bytes
+    replay_info: bytes
+
+
+class Player:
+    """One player's view of a replay in one game process.
+
+    loops_played: game loops stepped so far, for the counters.
+    """
+
+    def __init__(
+        self,
+        game: game_process.GameProcess,
+        *,
+        max_rss_bytes: int = 1 << 62,
+        max_loops: int = MAX_LOOPS,
+    ) -> None:
+        if game.client is None:
+            raise errors.EngineError("the game is not connected")
+        self._game = game
+        self._client = game.client
+        self._max_rss_bytes = max_rss_bytes
+        self._max_loops = max_loops
+        self._count = 0
+        self._loop = 0
+        self.loops_played = 0
+
+    def load(
+        self, data: bytes, player_id: int, settings: settings_lib.ConverterSettings
+    ) -> Info:
+        """Loads the replay, at loop 0, as this player saw it."""
+        replay_info = self._client.replay_info(data)
+        request = sc2api_pb2.RequestStartReplay(
+            replay_data=data,
+            observed_player_id=player_id,
+            options=interface_options(settings),
+            disable_fog=False,
+        )
+        map_data = self._map_data(replay_info)
+        if map_data is not None:
+            request.map_data = map_data
+        self._client.start_replay(request)
+        return Info(game_info=self._client.game_info(), replay_info=replay_info)
+
+    def _map_data(self, replay_info: bytes) -> bytes | None:
+        path = sc2api_pb2.ResponseReplayInfo.FromString(replay_info).local_map_path
+        if not path.lower().endswith(".sc2map"):
+            return None
+        file = Path(self._game.executable.data_dir) / "Maps" / path
+        try:
+            return file.read_bytes()
+        except OSError as error:
+            raise errors.EngineMissing(
+                f"replay needs the map {path}; expected {file}: {error.strerror}"
+            ) from error
+
+    def observe(self) -> Seen:
+        """Returns the present observation; the one after `send_step` must be on its loop."""
+        self._client.send_observation()
+        seen = parse_seen(self._client.receive())
+        if seen.loop != self._loop and not (seen.ended and seen.loop < self._loop):
+            raise errors.EngineDesync("a step ended on another loop than asked for")
+        self._count += 1
+        if self._count % _MEMORY_CHECK_EVERY == 0:
+            self._check_memory()
+        return seen
+
+    def send_step(self, loops: int) -> None:
+        """Lets the game play on; `finish_step` waits for it."""
+        self._loop += loops
+        self.loops_played += loops
+        self._client.send_step(loops)
+
+    def finish_step(self) -> None:
+        """Waits for the step that was sent."""
+        self._client.receive()
+
+    def is_last(self, seen: Seen) -> bool:
+        """Returns whether the game is over, or has lasted beyond all bounds."""
+        return seen.ended or seen.loop >= self._max_loops - 1
+
+    def _check_memory(self) -> None:
+        if self._game.rss_bytes() > self._max_rss_bytes:
+            raise errors.EngineCrashed("the game grew beyond its memory limit")
+
+    def stream(self, frames: Sequence[int]) -> Stream:
+        """Yields the player's observations by the step plan of its action frames.
+
+        While the caller works on one, the game already plays on to the next.
+        """
+        plan = timing.step_plan(frames)
+        pending = False
+        try:
+            seen = self.observe()
+            steps = _positive(plan) if plan else _endless()
+            for count in steps:
+                if self.is_last(seen):
+                    break
+                self.send_step(count)
+                pending = True
+                yield seen.loop, Observed(seen.data)
+                self.finish_step()
+                pending = False
+                seen = self.observe()
+            check_end(seen, frames)
+            yield seen.loop, Observed(seen.data)
+        finally:
+            if pending:  # the caller stopped early: leave the game ready for the next
+                with contextlib.suppress(errors.EngineError):
+                    self.finish_step()
+
+
+def _positive(plan: Sequence[int]) -> Iterator[int]:
+    # A step of 0, for a player who acts on loop 0, would observe loop 0 once more: the same
+    # observation, which replaces the first.
+    return (count for count in plan if count > 0)
+
+
+def _endless() -> Iterator[int]:
+    # A player who never acted: the reference observes every loop until the end.
+    while True:
+        yield 1
+
+
+def check_end(seen: Seen, frames: Sequence[int]) -> None:
+    """Raises EngineDesync if the game ended well before the last recorded action."""
+    if frames and seen.ended and seen.loop < frames[-1] - EARLY_END_LOOPS:
+        raise errors.EngineDesync("the game ended before the last recorded action")
+
+
+class Pair:
+    """Both players' views in two processes that step together, for opponent features.
+
+    `streams` gives one iterator per player; they may be consumed by two threads, and are at
+    most a few observations apart.
+    """
+
+    def __init__(
+        self, players: tuple[Player, Player], frames: dict[int, list[int]]
+    ) -> None:
+        self._players = players
+        self._lock = threading.Condition()
+        self._queues: dict[int, collections.deque[tuple[int, Observed]]] = {
+            1: collections.deque(),
+            2: collections.deque(),
+        }
+        self._open = {1: True, 2: True}  # whether somebody still wants this stream
+        self._done = {1: False, 2: False}  # whether it has had its last observation
+        self._targets = {player: _targets(frames.get(player, [])) for player in (1, 2)}
+        self._frames = frames
+        self._next: dict[int, int] = {}
+        self._kept = {1: b"", 2: b""}
+        self._loop = 0
+        self._started = False
+        self._failure: errors.StarmillError | None = None
+
+    def stream(self, player_id: int) -> Stream:
+        """Yields one player's observations, each with the other's of the same loop."""
+        try:
+            while (item := self._item(player_id)) is not None:
+                yield item
+        finally:
+            with self._lock:
+                self._open[player_id] = False
+                self._queues[player_id].clear()
+                self._lock.notify_all()
+
+    def _item(self, player_id: int) -> tuple[int, Observed] | None:
+        other = 3 - player_id
+        with self._lock:
+            while True:
+                if self._queues[player_id]:
+                    item = self._queues[player_id].popleft()
+                    self._lock.notify_all()
+                    return item
+                if self._failure is not None:
+                    raise self._failure
+                if self._done[player_id]:
+                    return None
+                if len(self._queues[other]) >= _QUEUE_LENGTH and self._open[other]:
+                    self._lock.wait()
+                    continue
+                try:
+                    self._advance()
+                except errors.StarmillError as error:
+                    self._failure = error
+                    self._lock.notify_all()
+                    raise
+
+    def _advance(self) -> None:
+        """Plays both on to the next loop that either wants, and hands it out."""
+        if self._started:
+            wanted = [self._next[p] for p in (1, 2) if not self._done[p]]
+            count = min(wanted) - self._loop
+            for player in self._players:
+                player.send_step(count)
+            for player in self._players:
+                player.finish_step()
+            self._loop += count
+        self._started = True
+        seen = {i + 1: player.observe() for i, player in enumerate(self._players)}
+        over = any(self._players[p - 1].is_last(seen[p]) for p in (1, 2))
+        for player_id in (1, 2):
+            if not self._done[player_id]:
+                self._hand_out(player_id, seen, over)
+
+    def _hand_out(self, player_id: int, seen: dict[int, Seen], over: bool) -> None:
+        mine, theirs = seen[player_id], seen[3 - player_id]
+        if mine.loop != theirs.loop:
+            raise errors.EngineDesync("the two players' games are on different loops")
+        if not over and self._next.get(player_id, 0) != self._loop:
+            self._kept[player_id] += reported_actions(mine.data)
+            return
+        data = self._kept[player_id] + mine.data
+        self._kept[player_id] = b""
+        target = next(self._targets[player_id], None)
+        if over or target is None:
+            self._done[player_id] = True
+            check_end(mine, self._frames.get(player_id, []))
+        else:
+            self._next[player_id] = target
+        if self._open[player_id]:
+            self._queues[player_id].append((mine.loop, Observed(data, theirs.data)))
+            self._lock.notify_all()
+
+
+def _targets(frames: Sequence[int]) -> Iterator[int]:
+    """Yields the loops to observe after loop 0."""
+    plan = timing.step_plan(frames)
+    loop = 0
+    for count in _positive(plan) if plan else _endless():
+        loop += count
+        yield loop
