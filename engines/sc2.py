@@ -154,9 +154,10 @@ class Pool:
     def lease(
         self, executable: game_process.Executable, count: int = 1
     ) -> Iterator[list[game_process.GameProcess]]:
-        """Lends `count` connected games; after an engine's error they are not used again.
+        """Lends `count` connected games; after an error they are not used again.
 
-        A replay or a message that is no good leaves the game as good as it was.
+        Only a replay that was refused leaves the game as good as it was: a message that
+        cannot be converted may be the game's fault.
         """
         games: list[game_process.GameProcess] = []
         sound = False
@@ -167,7 +168,7 @@ class Pool:
             try:
                 yield games
                 sound = True
-            except (errors.ReplayError, errors.ConverterError, errors.SpecError):
+            except errors.ReplayError:
                 sound = True
                 raise
         except errors.EngineError as error:
