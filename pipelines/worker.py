@@ -13,7 +13,7 @@ import dataclasses
 import hashlib
 import logging
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from starmill.converters import episode as episode_lib
@@ -80,6 +80,9 @@ class _Encoded(NamedTuple):
     game_loops: int
 
 
+_Made = dict[int, _Encoded | Exception]
+
+
 class _Counts:
     """What two threads count together."""
 
@@ -110,7 +113,7 @@ class Worker:
             frames = timing.action_frames(replay.game_events())
             executable = self._executable(row)
         except (errors.ReplayError, errors.EngineMissing) as error:
-            made: dict[int, _Encoded | Exception] = dict.fromkeys(sides, error)
+            made: _Made = dict.fromkeys(sides, error)
         else:
             made = self._play(executable, data, frames, sides, counts)
         episodes, quarantine = [], []
@@ -146,7 +149,7 @@ class Worker:
         frames: dict[int, list[int]],
         sides: Sequence[int],
         counts: _Counts,
-    ) -> dict[int, "_Encoded | Exception"]:
+    ) -> _Made:
         if self._config.settings.add_opponent_features:
             return self._retried(
                 lambda left: self._play_pair(executable, data, frames, left, counts),
@@ -172,10 +175,10 @@ class Worker:
             return dict(zip(sides, threads.map(one, sides), strict=True))
 
     def _retried(
-        self, attempt, sides: Sequence[int]
-    ) -> dict[int, "_Encoded | Exception"]:  # type: ignore[no-untyped-def]  # a callable on sides
+        self, attempt: Callable[[Sequence[int]], _Made], sides: Sequence[int]
+    ) -> _Made:
         """Returns what `attempt` makes of the sides, trying those again that may succeed."""
-        done: dict[int, _Encoded | Exception] = {}
+        done: _Made = {}
         failures, kills = 0, 0
         left = tuple(sides)
         while True:
@@ -183,9 +186,7 @@ class Worker:
             again = []
             for side, outcome in made.items():
                 done[side] = outcome
-                if isinstance(outcome, errors.EngineKilled):
-                    again.append(side)
-                elif _may_pass(outcome):
+                if _may_pass(outcome):
                     again.append(side)
             if not again:
                 return done
@@ -206,7 +207,7 @@ class Worker:
         frames: Sequence[int],
         side: int,
         counts: _Counts,
-    ) -> "_Encoded | Exception":
+    ) -> _Encoded | Exception:
         counts.add(attempts=1)
         try:
             with self._pool.lease(executable) as (game,):
@@ -230,7 +231,7 @@ class Worker:
         frames: dict[int, list[int]],
         sides: Sequence[int],
         counts: _Counts,
-    ) -> dict[int, "_Encoded | Exception"]:
+    ) -> _Made:
         counts.add(attempts=len(sides))
         players: list[playback.Player] = []
         try:
@@ -255,7 +256,7 @@ class Worker:
         data: bytes,
         frames: dict[int, list[int]],
         sides: Sequence[int],
-    ) -> dict[int, "_Encoded | Exception"]:
+    ) -> _Made:
         infos = {
             side: players[side - 1].load(data, side, self._config.settings)
             for side in SIDES
@@ -287,7 +288,7 @@ class Worker:
         return _Encoded(encoder.finish(), encoder.steps, loop)
 
 
-def _may_pass(outcome: "_Encoded | Exception") -> bool:
+def _may_pass(outcome: _Encoded | Exception) -> bool:
     if isinstance(outcome, errors.EngineMissing):
         return False
     return isinstance(outcome, errors.EngineError | errors.ConverterError)
