@@ -1,0 +1,273 @@
+"""Replay files to a Parquet index with one row each: a Beam pipeline.
+
+In: units of replays (`sources`). Out: one Parquet file with the columns of
+`schema.replay.COLUMNS`. Each unit becomes a part file of its own, named by what it is made
+of and written atomically; parts that exist are not made again, which is how a run carries
+on. One writer then joins the parts in order. Only names of parts travel through Beam.
+"""
+
+import dataclasses
+import hashlib
+import io
+import json
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+
+import apache_beam as beam
+import fsspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+from apache_beam.metrics.metric import Metrics
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from starmill.engines import replay_file
+from starmill.pipelines import packs, sources
+from starmill.schema import errors, storage
+from starmill.schema.replay import (
+    COLUMNS,
+    RejectReason,
+    ReplayRow,
+    columns_from_row,
+    row_from_columns,
+)
+from starmill.schema.selection import Selection
+
+# Part of every part's name: raise it when rows change for the same file.
+FORMAT = 1
+# Rows in memory while the index is written.
+_ROWS_PER_GROUP = 32768
+_COPY_BYTES = 1 << 20
+SCHEMA = pa.schema(
+    [
+        pa.field(name, {"string": pa.string(), "bool": pa.bool_()}.get(kind) or kind)
+        for name, kind in COLUMNS.items()
+    ]
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class IndexSettings:
+    """How rows are made.
+
+    selection: where given, game events are decoded only in replays it would keep.
+    events: whether game events are decoded at all.
+    password: of encrypted packs; never part of a name or a log line.
+    """
+
+    limits: replay_file.Limits = replay_file.DEFAULT_LIMITS
+    selection: Selection | None = None
+    events: bool = True
+    password: str | None = dataclasses.field(default=None, repr=False)
+
+    def fingerprint(self) -> str:
+        """Returns a digest of everything here that changes rows."""
+        chosen = self.selection.to_json() if self.selection else None
+        text = json.dumps(
+            [FORMAT, dataclasses.asdict(self.limits), chosen, self.events],
+            sort_keys=True,
+        )
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+def parts_folder(out: str) -> str:
+    """Returns where the parts of an index are kept until it is whole."""
+    return f"{out}.parts"
+
+
+def part_name(unit: sources.Unit, settings: IndexSettings) -> str:
+    """Returns the file name of a unit's part: a digest of its inputs and settings."""
+    text = f"{settings.fingerprint()} {unit.digest}"
+    return f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.parquet"
+
+
+def rows_of(unit: sources.Unit, settings: IndexSettings) -> Iterator[ReplayRow]:
+    """Yields the row of each replay of a unit; what cannot be read has a row too."""
+    if not unit.pack:
+        for address in unit.files:
+            yield _row(address, _file_bytes(address, settings), settings)
+        return
+    try:
+        for name, data in packs.members(
+            unit.pack,
+            unit.begin,
+            unit.end,
+            password=settings.password,
+            max_bytes=settings.limits.file_bytes,
+        ):
+            yield _row(f"{unit.pack}!{name}", data, settings)
+    except errors.ReplayError as error:
+        yield _row(unit.pack, error, settings)
+
+
+def _file_bytes(address: str, settings: IndexSettings) -> bytes | errors.ReplayError:
+    try:
+        size = storage.size_bytes(address)
+        if size > settings.limits.file_bytes:
+            return errors.ReplayError(
+                RejectReason.TOO_LARGE,
+                f"expected a file of at most {settings.limits.file_bytes} bytes, "
+                f"found {size}",
+            )
+        return storage.read(address)
+    except (errors.FormatError, OSError) as error:
+        return errors.ReplayError(RejectReason.UNREADABLE, str(error))
+
+
+def _row(
+    source: str, data: bytes | errors.ReplayError, settings: IndexSettings
+) -> ReplayRow:
+    if isinstance(data, errors.ReplayError):
+        return ReplayRow(
+            replay_id="",
+            file_stem=replay_file.file_stem(source),
+            source=source,
+            size_bytes=0,
+            status=data.reason,
+            detail=data.detail,
+        )
+    return replay_file.replay_row(
+        data,
+        source,
+        limits=settings.limits,
+        selection=settings.selection,
+        events=settings.events,
+    )
+
+
+def table_from_rows(rows: Iterable[ReplayRow]) -> pa.Table:
+    """Returns rows as an Arrow table with the index's columns."""
+    return pa.Table.from_pylist([_encodable(row) for row in rows], SCHEMA)
+
+
+def _encodable(row: ReplayRow) -> dict[str, object]:
+    # A file name need not be UTF-8; Parquet's strings are.
+    return {
+        name: value.encode("utf-8", "replace").decode()
+        if isinstance(value, str)
+        else value
+        for name, value in columns_from_row(row).items()
+    }
+
+
+class IndexUnit(beam.DoFn):
+    """(number, Unit) -> (number, part's name), with the part written."""
+
+    def __init__(self, folder: str, settings: IndexSettings) -> None:
+        self._folder = folder
+        self._settings = settings
+
+    def process(self, element: tuple[int, sources.Unit]) -> Iterator[tuple[int, str]]:
+        """Makes one part, unless it is there."""
+        number, unit = element
+        name = part_name(unit, self._settings)
+        address = storage.join(self._folder, name)
+        if storage.exists(address):
+            Metrics.counter("index", "parts_reused").inc()
+        else:
+            table = table_from_rows(rows_of(unit, self._settings))
+            Metrics.counter("index", "replays").inc(table.num_rows)
+            body = io.BytesIO()
+            pq.write_table(table, body, compression="zstd")
+            storage.write(address, body.getvalue())
+        yield number, name
+
+
+class JoinParts(beam.DoFn):
+    """All (number, part's name) -> the index, written in order of number."""
+
+    def __init__(self, folder: str, out: str) -> None:
+        self._folder = folder
+        self._out = out
+
+    def process(self, element: tuple[None, Iterable[tuple[int, str]]]) -> Iterator[int]:
+        """Writes the index and yields how many rows it has."""
+        names = [name for _, name in sorted(element[1])]
+        with tempfile.TemporaryFile() as file:
+            rows = _join(self._folder, names, file)
+            file.seek(0)
+            storage.write(self._out, iter(lambda: file.read(_COPY_BYTES), b""))
+        yield rows
+
+
+def _join(folder: str, names: Sequence[str], file: object) -> int:
+    rows = 0
+    with pq.ParquetWriter(file, SCHEMA, compression="zstd") as writer:
+        held: list[pa.Table] = []
+        for name in names:
+            body = storage.read(storage.join(folder, name))
+            held.append(pq.read_table(io.BytesIO(body), schema=SCHEMA))
+            if sum(table.num_rows for table in held) >= _ROWS_PER_GROUP:
+                rows += _write_group(writer, held)
+                held = []
+        rows += _write_group(writer, held)
+    return rows
+
+
+def _write_group(writer: pq.ParquetWriter, held: list[pa.Table]) -> int:
+    if not held:
+        return 0
+    table = pa.concat_tables(held).combine_chunks()
+    writer.write_table(table, row_group_size=max(1, table.num_rows))
+    return int(table.num_rows)
+
+
+def run(
+    found: sources.Sources,
+    out: str,
+    settings: IndexSettings,
+    options: PipelineOptions | None = None,
+) -> None:
+    """Runs the pipeline; the index is whole and at `out` when this returns."""
+    folder = parts_folder(out)
+    with beam.Pipeline(
+        options=options or PipelineOptions(["--runner=FnApiRunner"])
+    ) as p:
+        _ = (
+            p
+            | "ListUnits" >> beam.Create(list(enumerate(found.units)))
+            | "SpreadUnits" >> beam.Reshuffle()
+            | "IndexUnits" >> beam.ParDo(IndexUnit(folder, settings))
+            | "NameParts" >> beam.WithKeys(None)
+            | "GroupNames" >> beam.GroupByKey()
+            | "JoinParts" >> beam.ParDo(JoinParts(folder, out))
+        )
+
+
+def remove_parts(out: str) -> None:
+    """Removes the folder of parts, once the index is whole."""
+    filesystem, path = fsspec.core.url_to_fs(parts_folder(out))
+    if filesystem.exists(path):
+        filesystem.rm(path, recursive=True)
+
+
+def read_rows(index: str) -> Iterator[ReplayRow]:
+    """Yields the rows of an index in order, holding one row group at a time."""
+    for batch in read_batches(index, sorted(COLUMNS)):
+        for values in batch.to_pylist():
+            yield row_from_columns(values)
+
+
+def read_batches(index: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Yields some columns of an index, a few thousand rows at a time.
+
+    Raises FormatError if the file is no index, ConfigError if it is not there.
+    """
+    if not storage.exists(index):
+        raise errors.ConfigError(f"{index}: there is no such index")
+    try:
+        with pq.ParquetFile(_opened(index)) as file:
+            missing = sorted(set(COLUMNS) - set(file.schema_arrow.names))
+            if missing:
+                raise errors.FormatError(
+                    f"{index}: expected an index of replays, but columns {missing} "
+                    "are missing; make it again with `starmill index`"
+                )
+            yield from file.iter_batches(batch_size=4096, columns=list(columns))
+    except pa.ArrowInvalid as error:
+        raise errors.FormatError(f"{index}: expected Parquet: {error}") from error
+
+
+def _opened(index: str) -> object:
+    if storage.is_local(index):
+        return storage.local_path(index)
+    return io.BytesIO(storage.read(index))

@@ -1,0 +1,151 @@
+"""`starmill index`: replays to a Parquet index, one row each."""
+
+import argparse
+import collections
+import dataclasses
+
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from starmill import progress
+from starmill.engines import replay_file
+from starmill.pipelines import index, sources
+from starmill.schema import errors, selection, storage
+
+EXAMPLES = """\
+  starmill index replays/ --out index.parquet
+  starmill index 'packs/*.zip' --pack-password PASSWORD --accept-license --out index.parquet
+  starmill index s3://bucket/replays --out s3://bucket/index.parquet --selection unplugged
+"""
+_LICENSE = "https://blzdistsc2-a.akamaihd.net/AI_AND_MACHINE_LEARNING_LICENSE.html"  # Blizzard's
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the options."""
+    parser.add_argument(
+        "replays",
+        nargs="+",
+        metavar="REPLAYS",
+        help="replay files, folders, globs, zip packs or URLs (s3://, gs://, memory://)",
+    )
+    parser.add_argument(
+        "--out", required=True, metavar="INDEX.parquet", help="where the index goes"
+    )
+    parser.add_argument(
+        "--selection",
+        metavar="NAME|FILE.json",
+        help="decode game events only in replays that this selection would keep",
+    )
+    parser.add_argument(
+        "--no-events",
+        action="store_true",
+        help="never decode game events: faster, but damage in them goes unseen",
+    )
+    parser.add_argument(
+        "--pack-password", metavar="PASSWORD", help="of encrypted zip packs"
+    )
+    parser.add_argument(
+        "--accept-license",
+        action="store_true",
+        help=f"you agree to Blizzard's AI and machine learning license: {_LICENSE}",
+    )
+    parser.add_argument(
+        "--limit",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="change a limit on what one replay may cost: "
+        + ", ".join(f"{k}={v}" for k, v in vars(replay_file.DEFAULT_LIMITS).items()),
+    )
+    parser.add_argument(
+        "--workers", type=int, default=1, metavar="N", help="processes on this machine"
+    )
+    parser.add_argument(
+        "--runner", default="FnApiRunner", help="Beam's (default: local)"
+    )
+    parser.add_argument(
+        "--beam",
+        action="append",
+        default=[],
+        metavar="--OPTION=VALUE",
+        help="passed on to Beam; write --beam=--flink_master=host:8081",
+    )
+    parser.add_argument(
+        "--overwrite", action="store_true", help="replace the index if it exists"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Indexes, then lists what is broken."""
+    if storage.exists(args.out) and not args.overwrite:
+        raise errors.ConfigError(f"{args.out}: exists; pass --overwrite to replace it")
+    settings = index.IndexSettings(
+        limits=_limits(args.limit),
+        selection=selection.load(args.selection) if args.selection else None,
+        events=not args.no_events,
+        password=args.pack_password,
+    )
+    found = sources.find(args.replays)
+    if not found.units:
+        raise errors.ConfigError("expected replays, found only empty packs")
+    if found.encrypted and (args.pack_password is None or not args.accept_license):
+        raise errors.ConfigError(
+            "some packs are encrypted: pass --pack-password, and --accept-license if you "
+            f"agree to the terms at {_LICENSE}"
+        )
+    folder = index.parts_folder(args.out)
+    names = {index.part_name(unit, settings): unit.replays for unit in found.units}
+
+    def done() -> int:
+        return sum(names.get(name, 0) for name in storage.names(folder))
+
+    with progress.Progress("index", found.replays, "replays", done):
+        index.run(found, args.out, settings, _beam_options(args))
+    index.remove_parts(args.out)
+    return _report(args.out)
+
+
+def _limits(changes: list[str]) -> replay_file.Limits:
+    limits = replay_file.DEFAULT_LIMITS
+    for change in changes:
+        name, _, value = change.partition("=")
+        if name not in vars(limits):
+            raise errors.ConfigError(
+                f"--limit {change}: expected one of {sorted(vars(limits))}"
+            )
+        kind = type(getattr(limits, name))
+        try:
+            limits = dataclasses.replace(limits, **{name: kind(value)})
+        except ValueError as error:
+            raise errors.ConfigError(f"--limit {change}: {error}") from error
+    return limits
+
+
+def _beam_options(args: argparse.Namespace) -> PipelineOptions:
+    options = [f"--runner={args.runner}", *args.beam]
+    if args.workers < 1:
+        raise errors.ConfigError(f"--workers {args.workers}: expected at least 1")
+    if args.workers > 1:
+        options += [
+            f"--direct_num_workers={args.workers}",
+            "--direct_running_mode=multi_processing",
+        ]
+    return PipelineOptions(options)
+
+
+def _report(out: str) -> int:
+    """Prints every broken replay and a summary; returns the exit code."""
+    rows = 0
+    reasons: collections.Counter[str] = collections.Counter()
+    for batch in index.read_batches(out, ["source", "status", "detail"]):
+        rows += batch.num_rows
+        for row in batch.to_pylist():
+            if row["status"] != "ok":
+                reasons[row["status"]] += 1
+                print(f"{row['source']}: {row['status']}: {row['detail']}")
+    broken = sum(reasons.values())
+    listed = ", ".join(f"{reason} {n}" for reason, n in reasons.most_common())
+    print(
+        f"{out}: {rows:,} replays, {rows - broken:,} ok, {broken:,} not"
+        + (f" ({listed})" if listed else "")
+    )
+    return 1 if broken else 0
