@@ -230,7 +230,7 @@ def _games(content: report.Report, folder: Path) -> str:
         replay = f'<a href="{html.escape(link)}">replay</a>' if link else ""
         score = {1: "won", 0: "draw", -1: "lost"}[game.outcome]
         cells = (
-            str(game.game),
+            game.game,
             f"{game.home} ({game.home_race[0].upper()})",
             f"{game.away} ({game.away_race[0].upper()})",
             score,

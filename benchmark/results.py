@@ -27,18 +27,18 @@ _SHOWN = 10  # problems listed before "and N more"
 class Result:
     """One game as it was played.
 
-    game: its number in the schedule; what resuming goes by.
+    game: its id in the schedule; what resuming goes by.
     home_digest, away_digest: of what the names stand for: a checkpoint's digest, or the
         engine's own AI with its settings.
     map_name, seed: with the races and agents, what the game follows from.
     game_loops: its length.  seconds are loops / 22.4.
-    ending: "won" by a result of the engine, "limit" when the loop limit made it a draw.
+    ending: "won" or "draw" by the engine, "limit" when the loop limit made it a draw.
     attempts: 1 and the crashes before it.
     engine: name and version.
     replay: path relative to the results' folder; empty if none was kept.
     """
 
-    game: int
+    game: str
     home: str
     away: str
     home_race: str
@@ -66,14 +66,14 @@ class Result:
 
 
 COLUMNS = tuple(field.name for field in dataclasses.fields(Result))
-_INTEGERS = ("game", "outcome", "seed", "game_loops", "attempts")
+_INTEGERS = ("outcome", "seed", "game_loops", "attempts")
 
 
 def read_games(path: Path) -> list[winrates.Game]:
     """Returns the games of a CSV in its order; FormatError lists what is wrong with it.
 
     Races may be in any case; outcome is 1, 0 or -1 for home. Further columns are ignored but
-    for `game`: a number given twice is the same game and must not count twice.
+    for `game`: an id given twice is the same game and must not count twice.
     """
     games: list[winrates.Game] = []
     problems: list[str] = []
@@ -135,13 +135,13 @@ def has_columns(path: Path) -> bool:
 class Store:
     """The file of results: open, append, close; safe to kill at any moment.
 
-    `done` has the rows of earlier runs by game number.
+    `done` has the rows of earlier runs by game.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._drop_torn_row()
-        self.done: dict[int, Result] = {}
+        self.done: dict[str, Result] = {}
         if path.exists() and path.stat().st_size > len(_header()):
             self.done = {row.game: row for row in read_results(path)}
         self._file = path.open("ab", buffering=0)

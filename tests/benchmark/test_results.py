@@ -10,7 +10,7 @@ HEAD = "home,away,home_race,away_race,outcome\n"
 
 def result(number, **changes):
     row = results.Result(
-        game=number,
+        game=f"bc-vs-very_hard-{number:04d}",
         home="bc",
         away="very_hard",
         home_race="zerg",
@@ -108,7 +108,7 @@ def test_rows_come_back_as_appended(tmp_path):
     assert results.read_results(path) == rows
     assert results.has_columns(path)
     with results.Store(path) as store:
-        assert store.done == dict(enumerate(rows))
+        assert store.done == {row.game: row for row in rows}
 
 
 def test_a_row_cut_short_is_dropped_and_the_rest_kept(tmp_path):
@@ -120,18 +120,18 @@ def test_a_row_cut_short_is_dropped_and_the_rest_kept(tmp_path):
     for cut in range(len(whole) - 1, 0, -7):
         path.write_bytes(whole[:cut])
         with results.Store(path) as store:
-            kept = [number for number in (0, 1) if number in store.done]
-            for number in (0, 1):
-                if number not in store.done:
-                    store.append(result(number))
-        assert kept == [0, 1][: len(kept)]
+            kept = list(store.done.values())
+            for row in (result(0), result(1)):
+                if row.game not in store.done:
+                    store.append(row)
+        assert kept == [result(0), result(1)][: len(kept)]
         assert path.read_bytes() == whole
 
 
 def test_the_same_game_is_not_appended_twice(tmp_path):
     with results.Store(tmp_path / "results.csv") as store:
         store.append(result(3))
-        with pytest.raises(errors.ConfigError, match="game 3"):
+        with pytest.raises(errors.ConfigError, match="very_hard-0003"):
             store.append(result(3))
 
 
