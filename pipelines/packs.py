@@ -115,6 +115,15 @@ def members(
             yield member.filename, data
 
 
+def member(address: str, name: str, *, password: str | None, max_bytes: int) -> bytes:
+    """Returns one replay of a pack; ReplayError if it is not there or unreadable."""
+    with _opened(address) as (file, found):
+        for item in found:
+            if item.filename == name:
+                return _read(file, item, password=password, max_bytes=max_bytes)
+    raise _unreadable(f"{name} is not there")
+
+
 def _read(
     file: Any, member: zipfile.ZipInfo, *, password: str | None, max_bytes: int
 ) -> bytes:

@@ -48,6 +48,7 @@ class RejectReason(enum.StrEnum):
     OUTCOME = "outcome"
     LENGTH = "length"
     # Playing and converting: what `generate` finds.
+    DUPLICATE = "duplicate"  # the same bytes as another replay of the input
     ENGINE_MISSING = "engine_missing"
     ENGINE_CRASHED = "engine_crashed"
     ENGINE_TIMEOUT = "engine_timeout"

@@ -102,7 +102,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     if name not in COMMANDS:
         print(f"starmill: unknown command {name!r}\n\n{_usage()}", file=sys.stderr)
         return 2
-    args = build_parser(name).parse_args(arguments[1:])
+    parser = build_parser(name)
+    if getattr(_load(name), "PASSES_ON", False):
+        # What argparse does not know is Beam's; the command checks that it is.
+        args, args.beam = parser.parse_known_args(arguments[1:])
+    else:
+        args = parser.parse_args(arguments[1:])
     _configure_logging()
     try:
         return _load(name).run(args)
