@@ -1,7 +1,6 @@
 """Replay files to a Parquet index with one row each: a Beam pipeline.
 
-In: units of replays (`sources`). Out: one Parquet file with the columns of
-`schema.replay.COLUMNS`. Each unit becomes a part file of its own, named by what it is made
+In: units of replays (`sources`). Out: one Parquet file as `schema.index` has it. Each unit becomes a part file of its own, named by what it is made
 of and written atomically; parts that exist are not made again, which is how a run carries
 on. One writer then joins the parts in order. Only names of parts travel through Beam.
 """
@@ -23,13 +22,8 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from starmill.engines import replay_file
 from starmill.pipelines import packs, sources
 from starmill.schema import errors, storage
-from starmill.schema.replay import (
-    COLUMNS,
-    RejectReason,
-    ReplayRow,
-    columns_from_row,
-    row_from_columns,
-)
+from starmill.schema import index as index_lib
+from starmill.schema.replay import RejectReason, ReplayRow
 from starmill.schema.selection import Selection
 
 # Part of every part's name: raise it when rows change for the same file.
@@ -37,12 +31,6 @@ FORMAT = 1
 # Rows in memory while the index is written.
 _ROWS_PER_GROUP = 32768
 _COPY_BYTES = 1 << 20
-SCHEMA = pa.schema(
-    [
-        pa.field(name, {"string": pa.string(), "bool": pa.bool_()}.get(kind) or kind)
-        for name, kind in COLUMNS.items()
-    ]
-)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -134,21 +122,6 @@ def _row(
     )
 
 
-def table_from_rows(rows: Iterable[ReplayRow]) -> pa.Table:
-    """Returns rows as an Arrow table with the index's columns."""
-    return pa.Table.from_pylist([_encodable(row) for row in rows], SCHEMA)
-
-
-def _encodable(row: ReplayRow) -> dict[str, object]:
-    # A file name need not be UTF-8; Parquet's strings are.
-    return {
-        name: value.encode("utf-8", "replace").decode()
-        if isinstance(value, str)
-        else value
-        for name, value in columns_from_row(row).items()
-    }
-
-
 class IndexUnit(beam.DoFn):
     """(number, Unit) -> (number, part's name), with the part written."""
 
@@ -164,7 +137,7 @@ class IndexUnit(beam.DoFn):
         if storage.exists(address):
             Metrics.counter("index", "parts_reused").inc()
         else:
-            table = table_from_rows(rows_of(unit, self._settings))
+            table = index_lib.table_from_rows(rows_of(unit, self._settings))
             Metrics.counter("index", "replays").inc(table.num_rows)
             body = io.BytesIO()
             pq.write_table(table, body, compression="zstd")
@@ -191,11 +164,11 @@ class JoinParts(beam.DoFn):
 
 def _join(folder: str, names: Sequence[str], file: object) -> int:
     rows = 0
-    with pq.ParquetWriter(file, SCHEMA, compression="zstd") as writer:
+    with pq.ParquetWriter(file, index_lib.SCHEMA, compression="zstd") as writer:
         held: list[pa.Table] = []
         for name in names:
             body = storage.read(storage.join(folder, name))
-            held.append(pq.read_table(io.BytesIO(body), schema=SCHEMA))
+            held.append(pq.read_table(io.BytesIO(body), schema=index_lib.SCHEMA))
             if sum(table.num_rows for table in held) >= _ROWS_PER_GROUP:
                 rows += _write_group(writer, held)
                 held = []
@@ -238,36 +211,3 @@ def remove_parts(out: str) -> None:
     filesystem, path = fsspec.core.url_to_fs(parts_folder(out))
     if filesystem.exists(path):
         filesystem.rm(path, recursive=True)
-
-
-def read_rows(index: str) -> Iterator[ReplayRow]:
-    """Yields the rows of an index in order, holding one row group at a time."""
-    for batch in read_batches(index, sorted(COLUMNS)):
-        for values in batch.to_pylist():
-            yield row_from_columns(values)
-
-
-def read_batches(index: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Yields some columns of an index, a few thousand rows at a time.
-
-    Raises FormatError if the file is no index, ConfigError if it is not there.
-    """
-    if not storage.exists(index):
-        raise errors.ConfigError(f"{index}: there is no such index")
-    try:
-        with pq.ParquetFile(_opened(index)) as file:
-            missing = sorted(set(COLUMNS) - set(file.schema_arrow.names))
-            if missing:
-                raise errors.FormatError(
-                    f"{index}: expected an index of replays, but columns {missing} "
-                    "are missing; make it again with `starmill index`"
-                )
-            yield from file.iter_batches(batch_size=4096, columns=list(columns))
-    except pa.ArrowInvalid as error:
-        raise errors.FormatError(f"{index}: expected Parquet: {error}") from error
-
-
-def _opened(index: str) -> object:
-    if storage.is_local(index):
-        return storage.local_path(index)
-    return io.BytesIO(storage.read(index))

@@ -1,0 +1,68 @@
+"""`starmill select`: which indexed replays a selection keeps, and why not the others."""
+
+import argparse
+import dataclasses
+import json
+
+from starmill.schema import census, errors, index, selection
+
+EXAMPLES = """\
+  starmill select index.parquet --selection unplugged
+  starmill select index.parquet --selection unplugged --set mmr_scope='"both"' --json
+  starmill select index.parquet --selection mine.json
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the options."""
+    parser.add_argument("index", metavar="INDEX.parquet", help="from `starmill index`")
+    parser.add_argument(
+        "--selection",
+        required=True,
+        metavar="NAME|FILE.json",
+        help=f"rules: {', '.join(selection.PRESETS)}, or a JSON file (docs/replays.md)",
+    )
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="RULE=JSON",
+        help="change one rule of the selection, e.g. min_mmr=6000",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON, not text")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="print the resolved rules and stop"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Counts and prints; exit 1 if nothing is kept."""
+    chosen = changed(selection.load(args.selection), args.set)
+    if args.dry_run:
+        print(json.dumps(chosen.to_json(), indent=1))
+        return 0
+    counts = census.take(index.read_rows(args.index), chosen)
+    if args.json:
+        print(json.dumps({"selection": chosen.to_json(), **counts.to_json()}, indent=1))
+    else:
+        print(f"selection {chosen.name}\n" + census.text(counts))
+    return 0 if counts.kept_replays else 1
+
+
+def changed(chosen: selection.Selection, changes: list[str]) -> selection.Selection:
+    """Returns the selection with rules changed as --set says."""
+    values = {}
+    for change in changes:
+        name, equals, text = change.partition("=")
+        try:
+            values[name] = json.loads(text)
+        except ValueError as error:
+            raise errors.ConfigError(
+                f"--set {change}: expected RULE=JSON, like min_mmr=6000: {error}"
+            ) from error
+    if not values:
+        return chosen
+    given = selection.from_json(values)
+    return dataclasses.replace(
+        chosen, **{name: getattr(given, name) for name in values}
+    )
