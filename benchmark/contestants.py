@@ -1,0 +1,133 @@
+"""Who plays: names on the command line to agents, with digests that pin what they are.
+
+A contestant is one of
+  very_hard, easy, ...       the game's own AI, by difficulty; "very_hard+rush" with a build
+  random                     random commands
+  rush, economy, turtle      scripted specialists (`specialists`)
+  path/to/checkpoint         a trained agent; "path?search=20" adds search at inference
+and any may be renamed: "name=what".
+"""
+
+import dataclasses
+import hashlib
+import importlib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Protocol, cast
+
+from starmill.benchmark import agent as agent_lib
+from starmill.benchmark import live, schedule, specialists
+from starmill.schema import errors
+from starmill.schema import settings as settings_lib
+from starmill.version import __version__
+
+BUILT_IN, RANDOM, SPECIALIST, CHECKPOINT = (
+    "built-in",
+    "random",
+    "specialist",
+    "checkpoint",
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Contestant:
+    """One player of a tournament.
+
+    what: as asked for, without the name. kind: one of the four above.
+    digest: changes when what it stands for does.
+    options: of a checkpoint, after the "?".
+    """
+
+    name: str
+    what: str
+    kind: str
+    digest: str
+    options: str = ""
+
+    @property
+    def built_in(self) -> live.BuiltIn | None:
+        """Returns the game's own AI; None where an agent plays."""
+        if self.kind != BUILT_IN:
+            return None
+        difficulty, _, build = self.what.partition("+")
+        return live.BuiltIn(difficulty=difficulty, build=build or "random")
+
+
+class _AgentModule(Protocol):
+    def load(self, path: Path, **options: str) -> agent_lib.Agent: ...
+
+
+def contestants(texts: Iterable[str]) -> list[Contestant]:
+    """Returns the contestants; ConfigError names what cannot be found or is there twice."""
+    found: dict[str, Contestant] = {}
+    for text in texts:
+        one = contestant(text)
+        if one.name in found and found[one.name] != one:
+            raise errors.ConfigError(
+                f"two contestants are called {one.name!r}; rename one: other={one.what}"
+            )
+        found[one.name] = one
+    return list(found.values())
+
+
+def contestant(text: str) -> Contestant:
+    """Returns the contestant that a word of the command line means."""
+    name, equals, what = text.partition("=")
+    # "dir?search=20" has an equals sign too, and no name.
+    if not equals or "?" in name or "/" in name:
+        name, what = "", text
+    difficulty, _, build = what.partition("+")
+    if difficulty in live.DIFFICULTIES:
+        live.BuiltIn(difficulty=difficulty, build=build or "random")
+        return _made(name or what, what, BUILT_IN, f"built-in:{what}")
+    if what == "random":
+        return _made(name or what, what, RANDOM, f"random:{__version__}")
+    if what in specialists.STYLES:
+        return _made(name or what, what, SPECIALIST, f"specialist:{what}:{__version__}")
+    path, _, options = what.partition("?")
+    folder = Path(path)
+    if not folder.exists():
+        known = [*live.DIFFICULTIES, "random", *specialists.STYLES]
+        raise errors.ConfigError(
+            f"{what!r}: expected a checkpoint's folder or one of {', '.join(known)}; "
+            "there is no such folder"
+        )
+    digest = f"sha256:{tree_digest(folder)}" + (f"?{options}" if options else "")
+    default = folder.resolve().name + (f"+{options}" if options else "")
+    made = _made(name or default.replace("=", ""), path, CHECKPOINT, digest)
+    return dataclasses.replace(made, options=options)
+
+
+def _made(name: str, what: str, kind: str, digest: str) -> Contestant:
+    return Contestant(
+        name=schedule.check_name(name), what=what, kind=kind, digest=digest
+    )
+
+
+def tree_digest(path: Path) -> str:
+    """Returns the sha256 of a file, or of a folder's files with their names."""
+    files = (
+        sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
+    )
+    digest = hashlib.sha256()
+    for file in files:
+        content = hashlib.sha256(file.read_bytes()).hexdigest()
+        name = file.relative_to(path).as_posix() if file != path else ""
+        digest.update(f"{name}\0{content}\n".encode())
+    return digest.hexdigest()
+
+
+def load(
+    contestant: Contestant, settings: settings_lib.ConverterSettings
+) -> agent_lib.Agent:
+    """Returns the agent behind a contestant that is not built in."""
+    if contestant.kind == RANDOM:
+        return agent_lib.RandomAgent(settings)
+    if contestant.kind == SPECIALIST:
+        return specialists.Specialist(settings, specialists.STYLES[contestant.what])
+    if contestant.kind != CHECKPOINT:
+        raise errors.ConfigError(f"{contestant.name}: the game itself plays this one")
+    # Only now: everything else here works without JAX.
+    module = cast(_AgentModule, importlib.import_module("starmill.learners.agent"))
+    pairs = (part.partition("=") for part in contestant.options.split("&") if part)
+    return module.load(Path(contestant.what), **{key: value for key, _, value in pairs})

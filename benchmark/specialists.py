@@ -1,0 +1,571 @@
+"""Scripted opponents, each with one idea: rush, economy, turtle.
+
+They play through the same arrays as trained agents, so they can meet anybody. One action per
+observation, chosen by priority; the armies need minerals only. They are yardsticks of a kind
+of play that a ranking should include, not strong players.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from starmill.benchmark import agent as agent_lib
+from starmill.schema import settings as settings_lib
+from starmill.schema import specs, vocab
+
+Arrays = dict[str, NDArray[Any]]
+Ints = NDArray[np.int64]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Style:
+    """An idea of how to win.
+
+    workers: to have before only soldiers are made; bases: town halls.
+    production: buildings that train soldiers.
+    attack_at: soldiers with which the attack begins; it is called off at a third of that.
+    defences: buildings that shoot, where the race has one without gas.
+    """
+
+    workers: int
+    bases: int
+    production: int
+    attack_at: int
+    defences: int
+
+
+STYLES = {
+    "rush": Style(workers=15, bases=1, production=3, attack_at=6, defences=0),
+    "economy": Style(workers=38, bases=2, production=7, attack_at=36, defences=0),
+    "turtle": Style(workers=24, bases=1, production=4, attack_at=45, defences=5),
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Plan:
+    """A race's words for the same things; unit names as in `vocab`, costs in minerals.
+
+    soldiers_from: what trains soldiers: a building, or larva.
+    per_soldier: soldiers that one order makes.
+    near: what a building must stand close to: "" nothing, "pylon", or "creep".
+    """
+
+    worker: str
+    hall: str
+    halls: tuple[str, ...]
+    supply: str
+    production: str
+    production_cost: int
+    most_production: int
+    soldier: str
+    soldier_cost: int
+    soldiers_from: str
+    workers_from: str
+    near: str
+    defence: str
+    defence_needs: str
+    functions: dict[str, str]
+
+
+def _functions(**names: str) -> dict[str, str]:
+    return names
+
+
+PLANS = {
+    "terran": Plan(
+        worker="Terran.SCV",
+        hall="Terran.CommandCenter",
+        halls=("Terran.CommandCenter", "Terran.OrbitalCommand"),
+        supply="Terran.SupplyDepot",
+        production="Terran.Barracks",
+        production_cost=150,
+        most_production=8,
+        soldier="Terran.Marine",
+        soldier_cost=50,
+        soldiers_from="Terran.Barracks",
+        workers_from="Terran.CommandCenter",
+        near="",
+        defence="",
+        defence_needs="",
+        functions=_functions(
+            worker="Train_SCV_quick",
+            soldier="Train_Marine_quick",
+            supply="Build_SupplyDepot_pt",
+            production="Build_Barracks_pt",
+            hall="Build_CommandCenter_pt",
+        ),
+    ),
+    "protoss": Plan(
+        worker="Protoss.Probe",
+        hall="Protoss.Nexus",
+        halls=("Protoss.Nexus",),
+        supply="Protoss.Pylon",
+        production="Protoss.Gateway",
+        production_cost=150,
+        most_production=8,
+        soldier="Protoss.Zealot",
+        soldier_cost=100,
+        soldiers_from="Protoss.Gateway",
+        workers_from="Protoss.Nexus",
+        near="pylon",
+        defence="Protoss.PhotonCannon",
+        defence_needs="Protoss.Forge",
+        functions=_functions(
+            worker="Train_Probe_quick",
+            soldier="Train_Zealot_quick",
+            supply="Build_Pylon_pt",
+            production="Build_Gateway_pt",
+            hall="Build_Nexus_pt",
+            defence="Build_PhotonCannon_pt",
+            defence_needs="Build_Forge_pt",
+        ),
+    ),
+    "zerg": Plan(
+        worker="Zerg.Drone",
+        hall="Zerg.Hatchery",
+        halls=("Zerg.Hatchery", "Zerg.Lair", "Zerg.Hive"),
+        supply="Zerg.Overlord",
+        production="Zerg.SpawningPool",
+        production_cost=200,
+        most_production=1,
+        soldier="Zerg.Zergling",
+        soldier_cost=50,
+        soldiers_from="Zerg.Larva",
+        workers_from="Zerg.Larva",
+        near="creep",
+        defence="Zerg.SpineCrawler",
+        defence_needs="Zerg.SpawningPool",
+        functions=_functions(
+            worker="Train_Drone_quick",
+            soldier="Train_Zergling_quick",
+            supply="Train_Overlord_quick",
+            production="Build_SpawningPool_pt",
+            hall="Build_Hatchery_pt",
+            defence="Build_SpineCrawler_pt",
+            defence_needs="Build_SpawningPool_pt",
+        ),
+    ),
+}
+_HALL_COST = {"terran": 400, "protoss": 400, "zerg": 300}
+_MINERALS = tuple(
+    dense
+    for dense, name in enumerate(vocab.names("unit_types"))
+    if "MineralField" in name
+)
+_GEYSERS = tuple(
+    dense
+    for dense, name in enumerate(vocab.names("unit_types"))
+    if "VespeneGeyser" in name
+)
+
+
+class Specialist:
+    """Plays any race in one style."""
+
+    def __init__(self, settings: settings_lib.ConverterSettings, style: Style) -> None:
+        self._settings = settings
+        self._specs = specs.action_specs(settings)
+        self._resolution = specs.raw_settings(settings).resolution[0]
+        self._style = style
+        self.reset(0, "terran")
+
+    def reset(self, seed: int, race: str) -> None:
+        """Begins a game."""
+        self._generator = np.random.default_rng(seed)
+        self._race = race
+        self._plan = PLANS[race]
+        self._attacking = False
+        self._start: NDArray[np.float64] | None = None
+        self._visited: list[NDArray[np.float64]] = []
+        self._tried: dict[str, int] = {}
+
+    def act(self, observation: Arrays) -> Arrays:
+        """Returns the first action that anything calls for; else waits a little."""
+        self._look(observation)
+        for choose in self._priorities():
+            action = choose()
+            if action is not None:
+                return action
+        return agent_lib.no_op(self._specs, delay=12)
+
+    def _priorities(self) -> list[Callable[[], Arrays | None]]:
+        return [
+            self._gather,
+            self._defend,
+            self._add_supply,
+            self._train_workers,
+            self._add_production,
+            self._add_base,
+            self._add_defence,
+            self._train_soldiers,
+            self._attack,
+        ]
+
+    # What is seen
+
+    def _look(self, observation: Arrays) -> None:
+        units = observation["raw_units"]
+        self._observation = observation
+        self._units = units[units[:, agent_lib.COLUMN["unit_type"]] > 0]
+        self._loop = int(observation["game_loop"])
+        player = dict(
+            zip(specs.PLAYER_COLUMNS, observation["player"].tolist(), strict=True)
+        )
+        self._minerals = int(player["minerals"])
+        self._food_left = int(player["food_cap"]) - int(player["food_used"])
+        self._food_cap = int(player["food_cap"])
+        width = self._settings.camera_width_world_units
+        # Grid cells per world unit: the camera's width is known in both.
+        self._scale = float(observation["camera_size"][0]) / width
+        halls = self._mine(*self._plan.halls)
+        if self._start is None and len(halls):
+            self._start = self._places(halls)[0]
+
+    def _column(self, name: str, rows: Ints) -> NDArray[np.int32]:
+        return np.asarray(self._units[rows, agent_lib.COLUMN[name]])
+
+    def _mine(self, *names: str, ready: bool = True) -> Ints:
+        """Returns rows of own units of these types; `ready` leaves unfinished ones out."""
+        types = [vocab.ids("unit_types")[name] for name in names]
+        every = np.arange(len(self._units))
+        kept = self._column("alliance", every) == agent_lib.OWN
+        kept &= np.isin(self._column("unit_type", every), types)
+        if ready:
+            kept &= self._column("build_progress", every) >= 100
+        return np.flatnonzero(kept)
+
+    def _places(self, rows: Ints) -> NDArray[np.float64]:
+        """Returns [N, 2] grid positions, x and y."""
+        return np.stack(
+            [self._column("x", rows), self._column("y", rows)], axis=1
+        ).astype(np.float64)
+
+    def _enemies(self) -> Ints:
+        every = np.arange(len(self._units))
+        return np.flatnonzero(self._column("alliance", every) == agent_lib.ENEMY)
+
+    def _neutral(self, types: tuple[int, ...]) -> Ints:
+        every = np.arange(len(self._units))
+        kept = self._column("alliance", every) == agent_lib.NEUTRAL
+        return np.flatnonzero(kept & np.isin(self._column("unit_type", every), types))
+
+    def _idle(self, rows: Ints) -> Ints:
+        return rows[self._column("order_length", rows) == 0]
+
+    def _ordered(self, function: str) -> int:
+        """Returns how many own units have this order, or as the first of their queue."""
+        wanted = vocab.function_named(function).id
+        every = np.arange(len(self._units))
+        orders = self._column("order_id_0", every)
+        own = self._column("alliance", every) == agent_lib.OWN
+        return int((own & (orders == wanted)).sum())
+
+    # What is done
+
+    def _command(
+        self,
+        function: str,
+        rows: Ints,
+        *,
+        place: NDArray[np.float64] | None = None,
+        target: int = 0,
+        delay: int = 4,
+    ) -> Arrays:
+        action = agent_lib.no_op(self._specs, delay=delay)
+        chosen = rows[: len(action["unit_tags"])]
+        action["function"] = np.asarray(vocab.function_named(function).id, np.int32)
+        action["unit_tags"][: len(chosen)] = chosen
+        action["target_unit_tag"] = np.asarray(target, np.int32)
+        if place is not None:
+            x, y = np.clip(place, 0, self._resolution - 1).astype(int)
+            action["world"] = np.asarray(y * self._resolution + x, np.int32)
+        return action
+
+    def _again(self, what: str, every_loops: int) -> bool:
+        """Returns whether it is time to try something again, and notes that it is tried."""
+        if self._loop - self._tried.get(what, -every_loops) < every_loops:
+            return False
+        self._tried[what] = self._loop
+        return True
+
+    def _gather(self) -> Arrays | None:
+        idle = self._idle(self._mine(self._plan.worker))
+        fields = self._neutral(_MINERALS)
+        halls = self._mine(*self._plan.halls)
+        if not len(idle) or not len(fields) or not len(halls):
+            return None
+        home = self._places(halls)[self._loop // 64 % len(halls)]
+        near = np.linalg.norm(self._places(fields) - home, axis=1)
+        nearest = fields[np.argsort(near, kind="stable")[:8]]
+        target = int(nearest[int(self._generator.integers(len(nearest)))])
+        return self._command("Harvest_Gather_unit", idle[:1], target=target)
+
+    def _soldiers(self) -> Ints:
+        return self._mine(self._plan.soldier)
+
+    def _defend(self) -> Arrays | None:
+        enemies, soldiers = self._enemies(), self._soldiers()
+        halls = self._mine(*self._plan.halls, ready=False)
+        if not len(enemies) or not len(soldiers) or not len(halls):
+            return None
+        places = self._places(enemies)
+        gaps = np.linalg.norm(places[:, None] - self._places(halls)[None], axis=2)
+        close = gaps.min(1) < 22 * self._scale
+        if not close.any() or not self._again("defend", 45):
+            return None
+        threat = places[np.argmin(gaps.min(1))]
+        return self._command("Attack_pt", soldiers, place=threat)
+
+    def _add_supply(self) -> Arrays | None:
+        wanted = 3 + 2 * min(len(self._mine(self._plan.soldiers_from)), 6)
+        function = self._plan.functions["supply"]
+        if self._food_left >= wanted or self._food_cap >= 200 or self._minerals < 100:
+            return None
+        unfinished = len(self._mine(self._plan.supply, ready=False)) - len(
+            self._mine(self._plan.supply)
+        )
+        under_way = unfinished + self._ordered(function)
+        if under_way >= (1 if self._food_cap < 60 else 2):
+            return None
+        if function.endswith("_quick"):
+            larva = self._idle(self._mine(self._plan.soldiers_from))
+            if len(larva) and self._again("supply", 60):
+                return self._command(function, larva[:1])
+            return None
+        return self._build("supply", radius=1.0)
+
+    def _train_workers(self) -> Arrays | None:
+        have = len(self._mine(self._plan.worker))
+        function = self._plan.functions["worker"]
+        if have + self._ordered(function) >= self._style.workers:
+            return None
+        trainers = self._idle(self._mine(self._plan.workers_from))
+        if not len(trainers) or self._minerals < 50 or self._food_left < 1:
+            return None
+        if self._race == "zerg" and have >= 14 and not self._has_production():
+            return None  # the pool comes first
+        return self._command(function, trainers[:1])
+
+    def _has_production(self) -> bool:
+        return len(self._mine(self._plan.production, ready=False)) > 0
+
+    def _add_production(self) -> Arrays | None:
+        function = self._plan.functions["production"]
+        have = len(self._mine(self._plan.production, ready=False))
+        wanted = min(self._style.production, self._plan.most_production)
+        workers = len(self._mine(self._plan.worker))
+        # One more building for every few workers: more could not be paid for.
+        wanted = min(wanted, 1 + max(0, workers - 10) // 3)
+        if have + self._ordered(function) >= wanted:
+            return None
+        if self._minerals < self._plan.production_cost:
+            return None
+        if self._race != "zerg" and not len(self._mine(self._plan.supply)):
+            return None
+        return self._build("production", radius=2.0)
+
+    def _add_base(self) -> Arrays | None:
+        halls = self._mine(*self._plan.halls, ready=False)
+        under_way = self._ordered(self._plan.functions["hall"])
+        if len(halls) + under_way >= self._style.bases or not self._has_production():
+            return None
+        if self._minerals < _HALL_COST[self._race]:
+            return None
+        place = self._free_base(halls)
+        builders = self._builders()
+        if place is None or not len(builders) or not self._again("hall", 220):
+            return None
+        return self._command(
+            self._plan.functions["hall"], builders[:1], place=place, delay=8
+        )
+
+    def _add_defence(self) -> Arrays | None:
+        plan = self._plan
+        if not plan.defence or not self._has_production():
+            return None
+        if len(self._mine(plan.defence, ready=False)) >= self._style.defences:
+            return None
+        if not len(self._mine(plan.defence_needs, ready=False)):
+            return (
+                self._build("defence_needs", radius=2.0)
+                if self._minerals > 150
+                else None
+            )
+        if not len(self._mine(plan.defence_needs)) or self._minerals < 150:
+            return None
+        return self._build("defence", radius=1.0)
+
+    def _train_soldiers(self) -> Arrays | None:
+        if not len(self._mine(self._plan.production)) or self._food_left < 1:
+            return None
+        if self._minerals < self._plan.soldier_cost:
+            return None
+        trainers = self._idle(self._mine(self._plan.soldiers_from))
+        if not len(trainers):
+            return None
+        return self._command(self._plan.functions["soldier"], trainers[:1])
+
+    def _attack(self) -> Arrays | None:
+        soldiers = self._soldiers()
+        if len(soldiers) >= self._style.attack_at:
+            self._attacking = True
+        elif len(soldiers) < self._style.attack_at / 3:
+            self._attacking = False
+        idle = self._idle(soldiers)
+        if not self._attacking or not len(idle) or not self._again("attack", 50):
+            return None
+        place = self._target(self._places(soldiers))
+        return None if place is None else self._command("Attack_pt", idle, place=place)
+
+    # Where
+
+    def _target(self, army: NDArray[np.float64]) -> NDArray[np.float64] | None:
+        """Returns the nearest enemy seen, else the next place where one may be."""
+        centre = np.median(army, axis=0)
+        enemies = self._enemies()
+        if len(enemies):
+            places = self._places(enemies)
+            return np.asarray(
+                places[np.argmin(np.linalg.norm(places - centre, axis=1))]
+            )
+        suspects = self._suspects()
+        for place in suspects:
+            if np.linalg.norm(army - place, axis=1).min() < 6 * self._scale:
+                self._visited.append(place)
+        left = [
+            place
+            for place in suspects
+            if all(np.linalg.norm(place - seen) > 1 for seen in self._visited)
+        ]
+        if not left:
+            self._visited.clear()
+        return left[0] if left else (suspects[0] if suspects else None)
+
+    def _suspects(self) -> list[NDArray[np.float64]]:
+        """Returns where the enemy may live: opposite its own start, then by every field."""
+        if self._start is None:
+            return []
+        rows, columns = np.nonzero(self._observation["minimap_pathable"])
+        if not len(rows):
+            return []
+        ratio = self._resolution / self._observation["minimap_pathable"].shape[0]
+        centre = np.array([columns.mean(), rows.mean()]) * ratio + ratio / 2
+        opposite = 2 * centre - self._start
+        fields = self._places(self._neutral(_MINERALS))
+        order = np.argsort(np.linalg.norm(fields - opposite, axis=1), kind="stable")
+        return [opposite, *fields[order[::8]]]
+
+    def _builders(self) -> Ints:
+        """Returns workers fit to build, those with one order (gathering) first."""
+        workers = self._mine(self._plan.worker)
+        building = [
+            vocab.function_named(name).id
+            for key, name in self._plan.functions.items()
+            if key in ("supply", "production", "hall", "defence", "defence_needs")
+        ]
+        free = ~np.isin(self._column("order_id_0", workers), building)
+        return workers[free]
+
+    def _build(self, what: str, radius: float) -> Arrays | None:
+        builders = self._builders()
+        if not len(builders) or not self._again(what, 40):
+            return None
+        place = self._spot(radius, powered=what != "supply")
+        if place is None:
+            return None
+        gaps = np.linalg.norm(self._places(builders) - place, axis=1)
+        nearest = builders[[int(np.argmin(gaps))]]
+        return self._command(self._plan.functions[what], nearest, place=place)
+
+    def _spot(self, radius: float, *, powered: bool) -> NDArray[np.float64] | None:
+        """Returns a random free place near home for a building of that half width."""
+        halls = self._mine(*self._plan.halls)
+        if not len(halls):
+            return None
+        anchors, reach = self._places(halls), (6.5, 15.0)
+        if powered and self._plan.near == "pylon":
+            pylons = self._mine(self._plan.supply)
+            if not len(pylons):
+                return None
+            anchors, reach = self._places(pylons), (2.0, 6.0)
+        if self._plan.near == "creep":
+            reach = (5.5, 10.0)
+        anchor = anchors[int(self._generator.integers(len(anchors)))]
+        taken = self._places(np.arange(len(self._units)))
+        sizes = self._column("radius", np.arange(len(self._units))).astype(np.float64)
+        fields = np.concatenate([self._neutral(_MINERALS), self._neutral(_GEYSERS)])
+        clear = self._places(fields)
+        hall = self._places(halls)
+        for _ in range(60):
+            angle, far = self._generator.random(2)
+            far = (reach[0] + far * (reach[1] - reach[0])) * self._scale
+            place = np.rint(
+                anchor
+                + far * np.array([np.cos(2 * np.pi * angle), np.sin(2 * np.pi * angle)])
+            )
+            if not self._is_buildable(place, radius):
+                continue
+            gaps = np.linalg.norm(taken - place, axis=1) / self._scale
+            if (gaps < radius + np.minimum(sizes, 3.0) + 0.6).any():
+                continue
+            # Not between a hall and its minerals: workers walk there.
+            near_field = len(clear) and np.linalg.norm(clear - place, axis=1).min() < (
+                (radius + 2.5) * self._scale
+            )
+            near_hall = np.linalg.norm(hall - place, axis=1).min() < 4.5 * self._scale
+            if not near_field and not near_hall:
+                return np.asarray(place)
+        return None
+
+    def _is_buildable(self, place: NDArray[np.float64], radius: float) -> bool:
+        plane = self._observation["minimap_buildable"]
+        creep = self._observation["minimap_creep"]
+        ratio = plane.shape[0] / self._resolution
+        for dx in (-radius, 0.0, radius):
+            for dy in (-radius, 0.0, radius):
+                x, y = ((place + np.array([dx, dy]) * self._scale) * ratio).astype(int)
+                if not (0 <= x < plane.shape[1] and 0 <= y < plane.shape[0]):
+                    return False
+                if not plane[y, x] or (creep[y, x] > 0) != (self._plan.near == "creep"):
+                    return False
+        return True
+
+    def _free_base(self, halls: Ints) -> NDArray[np.float64] | None:
+        """Returns a place for a town hall by the nearest mineral fields without one."""
+        fields = self._places(self._neutral(_MINERALS))
+        resources = np.concatenate([fields, self._places(self._neutral(_GEYSERS))])
+        own = self._places(halls)
+        if not len(fields) or self._start is None:
+            return None
+        away = np.linalg.norm(fields[:, None] - own[None], axis=2).min(1)
+        left = fields[away > 14 * self._scale]
+        if not len(left):
+            return None
+        first = left[np.argmin(np.linalg.norm(left - self._start, axis=1))]
+        cluster = left[np.linalg.norm(left - first, axis=1) < 14 * self._scale]
+        steps = np.arange(-9, 9.5, 0.5) * self._scale
+        grid = np.stack(np.meshgrid(steps, steps), axis=-1).reshape(-1, 2)
+        spots = np.rint(cluster.mean(0) + grid)
+        gaps = np.linalg.norm(spots[:, None] - resources[None], axis=2).min(1)
+        fit = spots[gaps >= 6.6 * self._scale]
+        if not len(fit):
+            return None
+        cost = np.linalg.norm(fit[:, None] - cluster[None], axis=2).sum(1)
+        for index in np.argsort(cost, kind="stable")[:40]:
+            if self._is_open_ground(fit[index]):
+                return np.asarray(fit[index])
+        return None
+
+    def _is_open_ground(self, place: NDArray[np.float64]) -> bool:
+        plane = self._observation["minimap_buildable"]
+        ratio = plane.shape[0] / self._resolution
+        x, y = (place * ratio).astype(int)
+        reach = max(1, int(2.5 * self._scale * ratio))
+        inside = (
+            reach <= x < plane.shape[1] - reach and reach <= y < plane.shape[0] - reach
+        )
+        window = plane[y - reach : y + reach + 1, x - reach : x + reach + 1]
+        return bool(inside and window.all())
