@@ -30,9 +30,11 @@ ZSTD_VERSION = ".".join(str(part) for part in zstandard.ZSTD_VERSION)
 _MAGIC = b"SM"
 _HEADER, _CHUNK = 0, 1
 _PREFIX = struct.Struct("<2sBB8s")
-_POSITION = struct.Struct("<IB")
+# Number of the chunk, its steps, and the delay before its first step.
+_POSITION = struct.Struct("<IBi")
 _TAG_COLUMN = "tag"
 _UNITS, _LISTS, _CAMERA = "raw_units", "action/unit_tags", "camera"
+_DELAY = "action/delay"
 
 Arrays = episode.Arrays
 Bytes = NDArray[np.uint8]
@@ -110,6 +112,7 @@ class EpisodeEncoder:
         self._steps = 0
         self._chunks = 0
         self._filled = 0
+        self._delay_before = 0
         self._ready: list[bytes] = []
         self._packer = _Packer(self._layout)
         self._chunk = {
@@ -169,9 +172,11 @@ class EpisodeEncoder:
         payload = self._packer.pack(arrays, self._reference)
         self._ready.append(
             _PREFIX.pack(_MAGIC, VERSION, _CHUNK, self._check)
-            + _POSITION.pack(self._chunks, self._filled)
+            + _POSITION.pack(self._chunks, self._filled, self._delay_before)
             + self._compressor.compress(payload)
         )
+        if _DELAY in arrays:
+            self._delay_before = int(arrays[_DELAY][-1])
         self._chunks += 1
         self._filled = 0
 
@@ -286,6 +291,7 @@ class Chunk:
     """A chunk, inflated: any of its steps can be written into buffers, again and again.
 
     index: which chunk of the episode.  steps: how many it holds.
+    delay_before: `action/delay` of the step before its first; 0 in the first chunk.
     """
 
     def __init__(self, header: Header, record: bytes, where: str = "") -> None:
@@ -296,7 +302,9 @@ class Chunk:
                 f"header {check.hex()}, this episode's is {header.check.hex()}"
             )
         begin = _PREFIX.size + _POSITION.size
-        self.index, self.steps = _POSITION.unpack_from(record, _PREFIX.size)
+        self.index, self.steps, self.delay_before = _POSITION.unpack_from(
+            record, _PREFIX.size
+        )
         if not 1 <= self.steps <= STEPS_PER_CHUNK:
             raise errors.ShardCorrupt(
                 f"{where or 'record'}: expected 1 to {STEPS_PER_CHUNK} steps, "
@@ -377,6 +385,26 @@ class Chunk:
             counts,
         )
         return counts
+
+    def delay(self, step: int) -> int:
+        """Returns `action/delay` of one step; 0 where the spec has no such array."""
+        want = self._header.layout
+        if _DELAY not in want.table:
+            return 0
+        begin = int(want.groups[want.table.index(_DELAY)])
+        return int(self.table(step, step + 1)[0, begin])
+
+    def corners(self, start: int, stop: int) -> NDArray[np.int32]:
+        """Returns the camera's corners of steps start:stop, [count, 4].
+
+        Top, bottom, left, right; bottom and right are the first outside.
+        """
+        if not self.has_corners():
+            raise errors.ConfigError(
+                "the camera of some step is not one rectangle, so it has no compact "
+                'form; read it with form="dense", or without the key "camera"'
+            )
+        return self.table(start, stop)[:, self._header.layout.corners :]
 
     def has_corners(self) -> bool:
         """Returns whether the camera is one rectangle in every step."""

@@ -1,0 +1,255 @@
+"""Which steps are in which batch: pure functions of (lengths, options, seed, batch number).
+
+In: the lengths of the episodes and the number of a batch. Out: for each of its lanes the
+pieces of episodes that fill it. Nothing is remembered between batches that cannot be worked
+out again from the number, so the whole state of an iteration is that number.
+
+Randomness is raw Philox output, whose values numpy promises to keep, with own arithmetic on top.
+"""
+
+import dataclasses
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from starmill.schema import errors
+
+NAMES = ("episode", "step", "consecutive", "sequential")
+# Streams of randomness that must not coincide.
+_WINDOWS, _LANES, _EPOCHS, _SHUFFLE = 0, 1, 2, 3
+
+
+class Piece(NamedTuple):
+    """Steps start : start + length of an episode, by row of the table."""
+
+    episode: int
+    start: int
+    length: int
+
+
+Lane = list[Piece]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Plan:
+    """How batches are drawn.
+
+    sampler: "episode": a uniform episode, then a uniform start in it (paper, algorithm 1);
+        "step": uniform over all starts; "consecutive": every lane reads whole episodes, each
+        rollout where the one before it ended; "sequential": every window once, in order.
+    lanes: rollouts in a batch over all hosts.  rollout: K.
+    stride: steps from one rollout of an episode to the next (the last two samplers only).
+    cross_episodes: a rollout that reaches an episode's end goes on with the next episode
+        (the last two samplers only); otherwise it ends there and is padded.
+    """
+
+    sampler: str
+    lanes: int
+    rollout: int
+    stride: int
+    cross_episodes: bool
+    seed: int
+
+    def __post_init__(self) -> None:
+        """Checks the options, all at once."""
+        problems = []
+        if self.sampler not in NAMES:
+            problems.append(f"sampler: expected one of {NAMES}, found {self.sampler!r}")
+        for name in ("lanes", "rollout", "stride"):
+            if getattr(self, name) < 1:
+                problems.append(
+                    f"{name}: must be at least 1, found {getattr(self, name)}"
+                )
+        if self.stride > self.rollout:
+            problems.append(
+                f"stride {self.stride} would skip steps: rollout {self.rollout}"
+            )
+        orderly = self.sampler in ("consecutive", "sequential")
+        if self.cross_episodes and not orderly:
+            problems.append(f"cross_episodes: not with sampler {self.sampler!r}")
+        if self.stride != self.rollout and not orderly:
+            problems.append(f"stride: not with sampler {self.sampler!r}")
+        if not 0 <= self.seed < 1 << 63:
+            problems.append(f"seed: expected 0 to 2**63 - 1, found {self.seed}")
+        if problems:
+            raise errors.ConfigError("; ".join(problems))
+
+
+class Sampler(Protocol):
+    """Batches of a plan.
+
+    batches: how many there are; None where there is no end.
+    """
+
+    batches: int | None
+
+    def lanes(self, batch: int, begin: int, end: int) -> list[Lane]:
+        """Returns what fills lanes begin:end of a batch; an empty lane is all padding."""
+
+
+def make(plan: Plan, lengths: NDArray[np.int64]) -> Sampler:
+    """Returns the sampler of a plan over episodes of these lengths."""
+    if plan.sampler == "sequential":
+        return _Sequential(plan, lengths)
+    if plan.sampler == "consecutive":
+        return _Consecutive(plan, lengths)
+    return _Random(plan, lengths)
+
+
+def permutation(count: int, seed: int, stream: int) -> NDArray[np.int64]:
+    """Returns an order of 0 .. count - 1 that depends on seed and stream alone."""
+    return np.argsort(_raw(seed, stream, count), kind="stable")
+
+
+def shuffle_keys(seed: int, batch: int, lane: int, count: int) -> NDArray[np.uint64]:
+    """Returns random keys for shuffling within one lane of a batch."""
+    return _raw(seed, _SHUFFLE << 60 | (batch & 0xFFFFFFFFFF) << 20 | lane, count)
+
+
+def _raw(seed: int, stream: int, count: int) -> NDArray[np.uint64]:
+    key = np.array([seed, stream], np.uint64)
+    return np.asarray(np.random.Philox(key=key).random_raw(count), np.uint64)
+
+
+class _Random:
+    """The samplers `episode` and `step`: every lane is drawn anew."""
+
+    batches: int | None = None
+
+    def __init__(self, plan: Plan, lengths: NDArray[np.int64]) -> None:
+        self._plan = plan
+        self._lengths = lengths
+        # Starts from which a whole rollout fits; a shorter episode has one.
+        self._starts = np.maximum(lengths - plan.rollout + 1, 1)
+        self._ends = np.cumsum(self._starts)
+
+    def lanes(self, batch: int, begin: int, end: int) -> list[Lane]:
+        """Returns one piece per lane."""
+        drawn = _raw(self._plan.seed, _WINDOWS << 60 | batch, 2 * self._plan.lanes)
+        out = []
+        for lane in range(begin, end):
+            first, second = int(drawn[2 * lane]), int(drawn[2 * lane + 1])
+            if self._plan.sampler == "episode":
+                episode = first * len(self._lengths) >> 64
+                start = second * int(self._starts[episode]) >> 64
+            else:
+                at = first * int(self._ends[-1]) >> 64
+                episode = int(np.searchsorted(self._ends, at, side="right"))
+                start = at - int(self._ends[episode] - self._starts[episode])
+            count = min(self._plan.rollout, int(self._lengths[episode]) - start)
+            out.append([Piece(episode, start, count)])
+        return out
+
+
+class _Track:
+    """A sequence of episodes read from its beginning: rollouts by number."""
+
+    def __init__(
+        self, plan: Plan, episodes: NDArray[np.int64], lengths: NDArray[np.int64]
+    ) -> None:
+        self._plan = plan
+        self._episodes = episodes
+        self._lengths = lengths[episodes]
+        if plan.cross_episodes:
+            counts = self._lengths
+        else:
+            beyond = np.maximum(self._lengths - plan.rollout, 0)
+            counts = 1 + -(-beyond // plan.stride)
+        self._ends = np.cumsum(counts)
+        # Rollouts, or steps where rollouts cross episodes.
+        self.size = int(self._ends[-1])
+
+    def rollout(self, number: int) -> Piece:
+        """Returns a rollout that stays within its episode."""
+        at = int(np.searchsorted(self._ends, number, side="right"))
+        before = int(self._ends[at - 1]) if at else 0
+        start = (number - before) * self._plan.stride
+        count = min(self._plan.rollout, int(self._lengths[at]) - start)
+        return Piece(int(self._episodes[at]), start, count)
+
+    def steps(self, begin: int, count: int) -> Lane:
+        """Returns the pieces of steps begin : begin + count, or up to the track's end."""
+        out: Lane = []
+        at = int(np.searchsorted(self._ends, begin, side="right"))
+        while count and at < len(self._ends):
+            start = begin - int(self._ends[at] - self._lengths[at])
+            taken = min(count, int(self._lengths[at]) - start)
+            out.append(Piece(int(self._episodes[at]), start, taken))
+            begin += taken
+            count -= taken
+            at += 1
+        return out
+
+
+class _Sequential:
+    """Every window once, in the order of the table; the last batch may have empty lanes."""
+
+    def __init__(self, plan: Plan, lengths: NDArray[np.int64]) -> None:
+        self._plan = plan
+        self._track = _Track(plan, np.arange(len(lengths)), lengths)
+        size = self._track.size
+        self._rollouts = -(-size // plan.stride) if plan.cross_episodes else size
+        self.batches: int | None = -(-self._rollouts // plan.lanes)
+
+    def lanes(self, batch: int, begin: int, end: int) -> list[Lane]:
+        """Returns the lanes; those after the last window are empty."""
+        out: list[Lane] = []
+        for lane in range(begin, end):
+            number = batch * self._plan.lanes + lane
+            if number >= self._rollouts:
+                out.append([])
+            elif self._plan.cross_episodes:
+                begin_step = number * self._plan.stride
+                out.append(self._track.steps(begin_step, self._plan.rollout))
+            else:
+                out.append([self._track.rollout(number)])
+        return out
+
+
+class _Consecutive:
+    """Lanes that read episode after episode, for ever.
+
+    Each lane has its own share of the episodes (all of them, where there are fewer episodes
+    than lanes) and reads it in a new order each time round.
+    """
+
+    batches: int | None = None
+
+    def __init__(self, plan: Plan, lengths: NDArray[np.int64]) -> None:
+        self._plan = plan
+        self._lengths = lengths
+        self._order = permutation(len(lengths), plan.seed, _LANES << 60)
+        self._tracks: dict[int, tuple[int, _Track]] = {}
+        self._sizes: dict[int, int] = {}
+
+    def lanes(self, batch: int, begin: int, end: int) -> list[Lane]:
+        """Returns where each lane has got to."""
+        return [self._lane(batch, lane) for lane in range(begin, end)]
+
+    def _lane(self, batch: int, lane: int) -> Lane:
+        if lane not in self._sizes:
+            self._sizes[lane] = self._track(lane, 0).size
+        size = self._sizes[lane]
+        if not self._plan.cross_episodes:
+            return [self._track(lane, batch // size).rollout(batch % size)]
+        out: Lane = []
+        begin, count = batch * self._plan.stride, self._plan.rollout
+        while count:
+            pieces = self._track(lane, begin // size).steps(begin % size, count)
+            taken = sum(piece.length for piece in pieces)
+            out += pieces
+            begin += taken
+            count -= taken
+        return out
+
+    def _track(self, lane: int, epoch: int) -> _Track:
+        held = self._tracks.get(lane)
+        if held is None or held[0] != epoch:
+            everyone = len(self._order) < self._plan.lanes
+            mine = self._order if everyone else self._order[lane :: self._plan.lanes]
+            stream = _EPOCHS << 60 | (epoch & 0xFFFFFFFFFF) << 20 | lane
+            mine = mine[permutation(len(mine), self._plan.seed, stream)]
+            held = (epoch, _Track(self._plan, mine, self._lengths))
+            self._tracks[lane] = held
+        return held[1]
