@@ -11,8 +11,8 @@ observation the actions since the previous one; those that fall on the other pla
 loops are kept and put before the player's next own observation, so nothing is lost or moved.
 
 Departs from the reference, which does not notice these: a step that ends on another loop than
-asked, a game that ends well before the last recorded action, and a stub instead of an
-observation raise EngineDesync, since the arrays made of them would not be the recorded game's.
+asked, a game that ends before the last recorded action (but for a decided one that ends
+shortly before), and a stub instead of an observation raise EngineDesync, since the arrays made of them would not be the recorded game's.
 """
 
 import collections
@@ -42,36 +42,48 @@ _STUB_LOOP = 2**32 - 1
 _MEMORY_CHECK_EVERY = 64
 _QUEUE_LENGTH = 8
 _ACTIONS, _OBSERVATION, _PLAYER_RESULT = 1, 3, 4
-_GAME_LOOP = 9
+_GAME_LOOP = 9  # of Observation
+_RESULT = 2  # of PlayerResult
 Stream = Iterator[tuple[int, Observed]]
 
 
 class Seen(NamedTuple):
-    """One observation as it came. ended: whether it brings the players' results."""
+    """One observation as it came.
+
+    ended: whether it brings the players' results. decided: whether they are results.
+    """
 
     loop: int
     data: bytes
     ended: bool
+    decided: bool
 
 
 def parse_seen(data: bytes) -> Seen:
     """Returns what playback needs of a ResponseObservation, without parsing the rest."""
-    loop, ended = None, False
+    loop, ended, decided = None, False, False
     try:
         for field in client_lib.fields(data):
             if field.number == _OBSERVATION:
-                for inner in client_lib.fields(data, field.start, field.end):
-                    if inner.number == _GAME_LOOP:
-                        loop = inner.value
+                loop = _inner(data, field, _GAME_LOOP)
             elif field.number == _PLAYER_RESULT:
                 ended = True
+                decided |= _inner(data, field, _RESULT) != sc2api_pb2.Undecided
     except DecodeError as error:
         raise errors.EngineCrashed("an observation is not a message") from error
     if loop == _STUB_LOOP:
         raise errors.EngineDesync("the game gave a stub instead of an observation")
     if loop is None:
         raise errors.EngineCrashed("an observation has no game loop")
-    return Seen(loop, data, ended)
+    return Seen(loop, data, ended, decided)
+
+
+def _inner(data: bytes, field: client_lib.Field, number: int) -> int | None:
+    """Returns an integer field of a message inside a message."""
+    for inner in client_lib.fields(data, field.start, field.end):
+        if inner.number == number:
+            return inner.value
+    return None
 
 
 def reported_actions(data: bytes) -> bytes:
@@ -235,8 +247,12 @@ def _endless() -> Iterator[int]:
 
 
 def check_end(seen: Seen, frames: Sequence[int]) -> None:
-    """Raises EngineDesync if the game ended well before the last recorded action."""
-    if frames and seen.ended and seen.loop < frames[-1] - EARLY_END_LOOPS:
+    """Raises EngineDesync if the game ended before the last recorded action.
+
+    Unless it was decided, and only shortly before.
+    """
+    missing = frames[-1] - seen.loop if frames else 0
+    if missing > (EARLY_END_LOOPS if seen.decided else 0):
         raise errors.EngineDesync("the game ended before the last recorded action")
 
 

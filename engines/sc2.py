@@ -20,9 +20,11 @@ from typing import NamedTuple
 
 from starmill.engines import client as client_lib
 from starmill.engines import game_process
+from starmill.engines.skirmish import install, versions
 from starmill.schema import errors
 
 _LOG = logging.getLogger(__name__)
+SKIRMISH = "skirmish"
 _BASE = re.compile(r"Base(\d+)")
 
 
@@ -112,7 +114,8 @@ def installation(root: Path) -> Installation:
 class PoolConfig:
     """How games are kept.
 
-    root: the installation. deadlines: see `client.Deadlines`.
+    root: the installation's folder, or SKIRMISH: one of the embedded game, laid out by
+        each worker for itself. deadlines: see `client.Deadlines`.
     max_idle: processes kept waiting, over all versions; the longest unused goes first.
     max_replays: after this many a process is replaced.
     max_growth_bytes: a process that has gained more than this is replaced.
@@ -143,10 +146,14 @@ class Pool:
 
     def __init__(self, config: PoolConfig) -> None:
         self.config = config
-        self.installation = installation(Path(config.root))
         self.started = 0
         self._lock = threading.Lock()
-        self._spawner: game_process.Spawner | None = None
+        self._spawner = game_process.Spawner()
+        try:
+            self.installation = self._find()
+        except errors.StarmillError:
+            self._spawner.close()
+            raise
         # Oldest first.
         self._idle: collections.deque[game_process.GameProcess] = collections.deque()
 
@@ -217,11 +224,19 @@ class Pool:
         for game in missing:
             game.connect(self.config.deadlines)
 
+    def _find(self) -> Installation:
+        if self.config.root != SKIRMISH:
+            return installation(Path(self.config.root))
+        # In the spawner's folder, which goes with the process, however that ends.
+        root = self._spawner.folder / "installation"
+        install.install(root, versions.VERSIONS)
+        return installation(root)
+
     def _open_spawner(self) -> game_process.Spawner:
-        if self._spawner is None or not self._spawner.alive:
-            if self._spawner is not None:
-                self._spawner.close()
+        if not self._spawner.alive:
+            self._spawner.close()
             self._spawner = game_process.Spawner()
+            self.installation = self._find()
         return self._spawner
 
     def _is_good(self, game: game_process.GameProcess) -> bool:
@@ -248,11 +263,9 @@ class Pool:
         """Ends all idle games; those on loan end when they come back or with the process."""
         with self._lock:
             idle, self._idle = list(self._idle), collections.deque()
-            spawner, self._spawner = self._spawner, None
         for game in idle:
             game.close()
-        if spawner is not None:
-            spawner.close()
+        self._spawner.close()
 
 
 class _Shared:
