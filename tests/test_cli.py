@@ -1,0 +1,79 @@
+"""The command as a user meets it: help, errors, completion."""
+
+import subprocess
+import sys
+
+import pytest
+
+from starmill import cli
+from starmill.version import __version__
+
+
+def test_help_lists_every_command(capsys):
+    assert cli.main(["--help"]) == 0
+    shown = capsys.readouterr().out
+    for name, (_, summary) in cli.COMMANDS.items():
+        assert name in shown
+        assert summary in shown
+
+
+@pytest.mark.parametrize("name", list(cli.COMMANDS))
+def test_each_command_has_help_with_examples(name, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        cli.main([name, "--help"])
+    assert stopped.value.code == 0
+    shown = capsys.readouterr().out
+    assert f"starmill {name}" in shown
+    assert shown.count(f"starmill {name}") >= 2, "usage and at least one example"
+
+
+def test_unknown_command_says_which_there_are(capsys):
+    assert cli.main(["genrate"]) == 2
+    shown = capsys.readouterr().err
+    assert "unknown command 'genrate'" in shown
+    assert "generate" in shown
+
+
+def test_no_command_is_not_success(capsys):
+    assert cli.main([]) == 2
+    assert "usage" in capsys.readouterr().out
+
+
+def test_version(capsys):
+    assert cli.main(["--version"]) == 0
+    assert capsys.readouterr().out == f"starmill {__version__}\n"
+
+
+@pytest.mark.parametrize("name", ["info", "rate", "report"])
+def test_light_commands_import_neither_beam_nor_jax(name):
+    code = (
+        "import sys; from starmill import cli; cli.build_parser(sys.argv[1]);"
+        "heavy = {'jax', 'tensorflow', 'apache_beam'} & set(sys.modules);"
+        "sys.exit(f'imported {heavy}' if heavy else 0)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, name], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_knows_commands_and_options(shell, capsys):
+    assert cli.main(["completion", shell]) == 0
+    script = capsys.readouterr().out
+    assert "generate" in script
+    assert ("-l shown" if shell == "fish" else "--shown") in script
+
+
+def test_bash_completion_works_in_bash(capsys):
+    cli.main(["completion", "bash"])
+    script = capsys.readouterr().out
+    script += (
+        "\nCOMP_WORDS=(starmill rep); COMP_CWORD=1; _starmill; echo ${COMPREPLY[@]}"
+        "\nCOMP_WORDS=(starmill report --sho); COMP_CWORD=2; _starmill;"
+        " echo ${COMPREPLY[@]}"
+    )
+    done = subprocess.run(
+        ["bash", "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["report", "--shown"]
