@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starmill.schema import errors
+from starmill.schema.replay import RejectReason
 
 TypeTable = Sequence[tuple[str, Any]]
 
@@ -25,7 +26,7 @@ PROBLEMS = {
     TRUNCATED: "the data ends in the middle of a value",
     UNKNOWN_CHOICE: "a value is of none of the types it may have",
     UNKNOWN_EVENT: "an event has an id that the build does not know",
-    TOO_MANY: "more values than their bytes can mean, or than the limit",
+    TOO_MANY: "more values than their bytes can mean",
     TOO_DEEP: "values nested too deeply",
 }
 ABSENT = np.iinfo(np.int64).min  # a captured optional field without a value
@@ -331,7 +332,8 @@ def event_columns(
 ) -> NDArray[np.int64]:
     """Returns (game loop, user id, event id) of every event, shape [events, 3].
 
-    Raises FormatError where the stream is damaged or has more than max_events events.
+    Raises FormatError where the stream is damaged, ReplayError where it has more than
+    max_events events.
     """
     buffer = np.frombuffer(data, np.uint8)
     # No event is shorter than two bytes: loop delta, user and event id do not fit in one.
@@ -339,6 +341,10 @@ def event_columns(
     events, position, problem = _events(
         buffer, program, delta_type, user_type, id_type, event_types, out
     )
+    if problem == TOO_MANY and events == max_events:
+        raise errors.ReplayError(
+            RejectReason.EVENTS_TOO_LARGE, f"more than {max_events} game events"
+        )
     if problem != OK:
         raise _error(problem, position)
     return out[:events]

@@ -230,7 +230,7 @@ class Archive:
         left = block.size
         for begin, end in zip(offsets[:sectors], offsets[1 : sectors + 1], strict=True):
             want = min(sector_size, left)
-            sector = stored[begin:end]
+            sector = stored[begin:end] if begin <= end <= len(stored) else b""
             if len(sector) < want:
                 sector = _decompress(sector, want, name)
             if len(sector) != want:

@@ -311,8 +311,15 @@ class ReplayFile:
         return "full" if "replay.details" in self._archive else "pack"
 
     def _events(self) -> bytes:
-        name = "replay.game.events"
-        data = self._member((name,), self._limits.events_bytes, RejectReason.BAD_EVENTS)
+        name, limit = "replay.game.events", self._limits.events_bytes
+        try:
+            data = self._member((name,), limit, RejectReason.BAD_EVENTS)
+        except errors.ReplayError as error:
+            if error.reason != RejectReason.TOO_LARGE:
+                raise
+            raise errors.ReplayError(
+                RejectReason.EVENTS_TOO_LARGE, error.detail
+            ) from error
         if data is None:
             raise errors.ReplayError(RejectReason.NO_EVENTS, f"{name} is not there")
         return data

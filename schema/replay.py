@@ -34,6 +34,7 @@ class RejectReason(enum.StrEnum):
     BAD_INIT_DATA = "bad_init_data"
     NO_EVENTS = "no_events"  # replay.game.events is not in the archive
     BAD_EVENTS = "bad_events"
+    EVENTS_TOO_LARGE = "events_too_large"  # over a limit on game events
     # The selection's rules, in the order in which they are applied.
     EXCLUDED = "excluded"  # on a list of what to leave out
     NOT_LISTED = "not_listed"  # not on the list of what to take

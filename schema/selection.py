@@ -32,7 +32,11 @@ VALID_PERMILLE, TEST_PERMILLE = 20, 20
 _LOBBY_PROBLEMS = frozenset(
     {RejectReason.NO_PROTOCOL, RejectReason.BAD_DETAILS, RejectReason.BAD_INIT_DATA}
 )
-_EVENT_PROBLEMS = (RejectReason.NO_EVENTS, RejectReason.BAD_EVENTS)
+_EVENT_PROBLEMS = (
+    RejectReason.NO_EVENTS,
+    RejectReason.BAD_EVENTS,
+    RejectReason.EVENTS_TOO_LARGE,
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
