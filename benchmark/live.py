@@ -85,6 +85,7 @@ class Setup:
     opponent: the built-in one; None where two seats play each other.
     max_loops: at this loop the game is stopped and is a draw.
     settings: of the converter; `supervised` is switched off, as nobody acts yet.
+    names: of the seats, for the replay; with a built-in opponent, also of that.
     """
 
     map_path: str
@@ -94,6 +95,7 @@ class Setup:
     max_loops: int = 60 * 1344  # an hour
     settings: settings_lib.ConverterSettings = settings_lib.UNPLUGGED
     limit: throttle.Limit = throttle.Limit()
+    names: tuple[str, str] = ("home", "away")
 
     def __post_init__(self) -> None:
         """Checks races and length."""
@@ -291,6 +293,7 @@ def _create(client: client_lib.Client, setup: Setup, seconds: float) -> None:
             race=RACES[setup.races[1]],
             difficulty=DIFFICULTIES[setup.opponent.difficulty],
             ai_build=BUILDS[setup.opponent.build],
+            player_name=setup.names[1],
         )
     answer = client.call(sc2api_pb2.Request(create_game=request), seconds)
     created = sc2api_pb2.ResponseCreateGame.FromString(answer)
@@ -309,9 +312,11 @@ def _join(
 ) -> list[int]:
     """Returns the player ids. All are asked before any is waited for: joining blocks."""
     ports = _free_ports(4) if len(clients) > 1 else []
-    for client, race in zip(clients, setup.races, strict=False):
+    for client, race, name in zip(clients, setup.races, setup.names, strict=False):
         request = sc2api_pb2.RequestJoinGame(
-            race=RACES[race], options=playback.interface_options(settings)
+            race=RACES[race],
+            options=playback.interface_options(settings),
+            player_name=name,
         )
         if ports:
             # As pysc2 fills them in: the server's pair, the client's pair, no shared one.

@@ -6,7 +6,9 @@ both serve game after game, so a game must not depend on the one before it.
 
 import dataclasses
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
 
 from starmill.benchmark import agent as agent_lib
 from starmill.benchmark import contestants as contestants_lib
@@ -14,6 +16,7 @@ from starmill.benchmark import live, schedule, throttle, tournament
 from starmill.converters.protos import sc2api_pb2
 from starmill.engines import client as client_lib
 from starmill.engines import game_process, sc2
+from starmill.engines.skirmish import install
 from starmill.schema import errors
 from starmill.schema import settings as settings_lib
 
@@ -22,12 +25,12 @@ from starmill.schema import settings as settings_lib
 class RefereeConfig:
     """What a worker needs to make its referee; calling it makes one.
 
-    engine: what the results say of the game, e.g. "skirmish 4.9.2".
+    root: the installation's folder, or "skirmish".
+    game_version: like "4.9.2"; empty for the latest that is installed.
     """
 
     root: str
-    executable: game_process.Executable
-    engine: str
+    game_version: str
     contestants: Mapping[str, contestants_lib.Contestant]
     settings: settings_lib.ConverterSettings
     max_loops: int
@@ -50,7 +53,9 @@ class Referee:
         self._pool = sc2.Pool(
             sc2.PoolConfig(root=config.root, deadlines=config.deadlines, max_idle=2)
         )
-        self._agents: dict[tuple[str, int], agent_lib.Agent] = {}
+        self._executable = newest(self._pool.installation, config.game_version)
+        self._engine = engine_name(self._pool.installation, self._executable)
+        self._agents: dict[str, agent_lib.Agent] = {}
 
     def play(self, fixture: schedule.Fixture) -> tournament.Played:
         """Plays the fixture; a built-in AI sits opposite the agent, whoever is home."""
@@ -75,9 +80,10 @@ class Referee:
             max_loops=self._config.max_loops,
             settings=self._config.settings,
             limit=self._config.limit,
+            names=(players[0].name, players[1].name),
         )
-        agents = [self._agent(player.name, i) for i, player in enumerate(seats)]
-        with self._pool.lease(self._config.executable, len(seats)) as games:
+        agents = [self._agent(player.name) for player in seats]
+        with self._pool.lease(self._executable, len(seats)) as games:
             ending, replay = live.play(
                 live.clients_of(games), setup, agents, self._config.deadlines
             )
@@ -85,29 +91,117 @@ class Referee:
             outcome=-ending.outcomes[0] if swapped else ending.outcomes[0],
             game_loops=ending.game_loops,
             ending=ending.reason,
-            engine=self._config.engine,
+            engine=self._engine,
             replay=replay,
         )
 
-    def _agent(self, name: str, seat: int) -> agent_lib.Agent:
-        # By seat, as an agent that plays itself needs two memories.
-        if (name, seat) not in self._agents:
+    def _agent(self, name: str) -> agent_lib.Agent:
+        if name not in self._agents:
             contestant = self._config.contestants[name]
-            self._agents[name, seat] = contestants_lib.load(
-                contestant, self._config.settings
-            )
-        return self._agents[name, seat]
+            self._agents[name] = contestants_lib.load(contestant, self._config.settings)
+        return self._agents[name]
 
     def close(self) -> None:
         """Ends the engines."""
         self._pool.close()
 
 
-def available_maps(pool: sc2.Pool, executable: game_process.Executable) -> list[str]:
+def newest(
+    installation: sc2.Installation, game_version: str = ""
+) -> game_process.Executable:
+    """Returns the game of that version, like "4.9.2"; of the latest installed by default."""
+    known = {row.base_build: row for row in sc2.GAME_VERSIONS.values()}
+    if game_version:
+        wanted = sc2.GAME_VERSIONS.get(game_version)
+        if wanted is None:
+            raise errors.ConfigError(f"no game version {game_version!r} is known")
+        return installation.executable(wanted.number, wanted.base_build, None)
+    if not installation.builds:
+        raise errors.EngineMissing(
+            f"no game version is installed in {installation.root}"
+        )
+    build = installation.builds[-1]
+    number = known[build].number if build in known else "0.0.0"
+    return installation.executable(number, build, None)
+
+
+def engine_name(
+    installation: sc2.Installation, executable: game_process.Executable
+) -> str:
+    """Returns what results call the game: "skirmish 4.9.2.74741" or "sc2 4.9.2.74741"."""
+    embedded = (installation.root / install.MARKER).is_file()
+    version = f"{executable.game_version}.{executable.base_build}"
+    return f"{'skirmish' if embedded else 'sc2'} {version}"
+
+
+def available_maps(root: str, game_version: str = "") -> list[str]:
     """Returns the local maps that the game offers, sorted."""
-    with pool.lease(executable) as games:
-        (client,) = live.clients_of(games)
-        request = sc2api_pb2.Request(available_maps=sc2api_pb2.RequestAvailableMaps())
-        answer = client.call(request, pool.config.deadlines.load)
+    pool = sc2.Pool(sc2.PoolConfig(root=root))
+    try:
+        with pool.lease(newest(pool.installation, game_version)) as games:
+            (client,) = live.clients_of(games)
+            request = sc2api_pb2.RequestAvailableMaps()
+            answer = client.call(
+                sc2api_pb2.Request(available_maps=request), pool.config.deadlines.load
+            )
+    finally:
+        pool.close()
     found = sc2api_pb2.ResponseAvailableMaps.FromString(answer)
     return sorted(found.local_map_paths)
+
+
+def choose_maps(offered: Sequence[str], wanted: Sequence[str] = ()) -> list[str]:
+    """Returns the paths of the maps to play on.
+
+    By default the embedded game's own maps where there are any, else the dataset's ten.
+    `wanted` are paths or names, with or without folder and ending.
+    """
+    if wanted:
+        chosen = {
+            path
+            for path in offered
+            for name in wanted
+            if path == name or _plain(path) == _plain(name)
+        }
+        missing = [
+            name
+            for name in wanted
+            if _plain(name) not in {_plain(path) for path in chosen}
+        ]
+        if missing:
+            raise errors.ConfigError(
+                f"no map {', '.join(missing)}; the game offers {', '.join(offered)}"
+            )
+        return sorted(chosen)
+    own = [path for path in offered if path.startswith("Skirmish/")]
+    ten = [path for path in offered if _plain(path) in _DATASET_MAPS]
+    if not own and not ten:
+        raise errors.ConfigError(
+            "the game offers none of the dataset's maps; name some with --maps"
+        )
+    return sorted(own or ten)
+
+
+# Paper, section 3.1: the ten maps of the dataset.
+_DATASET_MAPS = frozenset(
+    (
+        "acropolis",
+        "automaton",
+        "cyberforest",
+        "kairosjunction",
+        "kingscove",
+        "newrepugnancy",
+        "portaleksander",
+        "thunderbird",
+        "turbocruise84",
+        "yearzero",
+    )
+)
+
+
+def _plain(path: str) -> str:
+    """Returns a map's name without folder, ending, edition and punctuation, lower case."""
+    name = PurePosixPath(path.replace("\\", "/")).name
+    name = re.sub(r"\.sc2map$", "", name, flags=re.IGNORECASE)
+    letters = re.sub(r"[^A-Za-z0-9]", "", name)
+    return re.sub(r"LE$", "", letters).lower()

@@ -1,0 +1,121 @@
+"""`starmill evaluate`: an agent's games against opponents, and its rating."""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from starmill import progress
+from starmill.benchmark import elo, evaluation, paper, referee, report, tournament
+from starmill.schema import errors
+
+EXAMPLES = """\
+  starmill evaluate --agent runs/bc --opponents very_hard --games 18 --out eval/bc
+  starmill evaluate --agent runs/bc --opponents very_hard,runs/oac,rush --games 27 --parallel 2
+  starmill evaluate --agent bc=runs/bc --agent oac=runs/oac --opponents very_hard,hard,rush \\
+      --round-robin --games 18 --parallel 2 --out eval/all
+
+A contestant is a checkpoint's folder, a difficulty of the game's own AI (very_easy ... very_hard,
+cheat_insane; "very_hard+rush" with a build), random, or a specialist (rush, economy, turtle);
+"name=what" renames it. The same seed gives the same games. Running again in the same folder
+carries on; results.csv there is what `starmill rate` reads.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the sub-command's options."""
+    add = parser.add_argument
+    add("--agent", action="append", required=True, metavar="WHO", help="to be rated")
+    add("--opponents", default="very_hard", metavar="WHO,...", help="(%(default)s)")
+    add("--round-robin", action="store_true", help="all pairs, not only with agents")
+    add("--games", type=int, default=18, help="of each pair (%(default)s)")
+    add("--parallel", type=int, default=1, help="games at a time (%(default)s)")
+    add("--out", type=Path, default=Path("evaluation"), help="folder (%(default)s)")
+    add("--seed", type=int, default=0, help="of races, maps, starts and agents")
+    add("--sc2", help="installation, or skirmish (default: $SC2PATH, else skirmish)")
+    add("--game-version", default="", help='like "4.9.2" (default: the latest)')
+    add("--maps", default="", metavar="NAME,...", help="(default: the dataset's)")
+    add(
+        "--max-minutes",
+        type=float,
+        default=60.0,
+        help="of game time; then it is a draw (%(default)g)",
+    )
+    add(
+        "--actions",
+        type=int,
+        default=22,
+        help="throttle: at most so many in any five seconds (%(default)s)",
+    )
+    add("--anchor", default=elo.ANCHOR, help="whose rating is 1000 (%(default)s)")
+    add(
+        "--references",
+        choices=("paper",),
+        help="rate against the paper's ratings, which stay fixed",
+    )
+    add("--title", default="Evaluation", help="of the reports")
+    add(
+        "--resume",
+        action="store_true",
+        help="carry on in --out, which must hold results (without: carry on if there are)",
+    )
+    add("--dry-run", action="store_true", help="print the games and stop")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Plays, rates and reports; exit 1 where games could not be played."""
+    if args.parallel < 1:
+        raise errors.ConfigError(f"--parallel {args.parallel}: expected at least 1")
+    config = evaluation.Config(
+        agents=tuple(args.agent),
+        opponents=_words(args.opponents),
+        round_robin=args.round_robin,
+        games=args.games,
+        seed=args.seed,
+        maps=_words(args.maps),
+        max_minutes=args.max_minutes,
+        actions=args.actions,
+        root=args.sc2 or os.environ.get("SC2PATH") or "skirmish",
+        game_version=args.game_version,
+    )
+    if args.resume and not (args.out / evaluation.RESULTS).is_file():
+        raise errors.ConfigError(f"--resume: there are no results in {args.out}")
+    plan = evaluation.plan(
+        config, referee.available_maps(config.root, config.game_version)
+    )
+    if args.dry_run:
+        for fixture in plan.fixtures:
+            print(
+                f"{fixture.game}  {fixture.home_race} {fixture.away_race}  "
+                f"{fixture.map_path}  seed {fixture.seed}"
+            )
+        return 0
+    done = [0]
+
+    def note(played: int, total: int, crashes: int) -> None:
+        done[0] = played
+
+    with progress.Progress("evaluate", len(plan.fixtures), "games", lambda: done[0]):
+        failures = evaluation.run(plan, args.out, parallel=args.parallel, progress=note)
+    return _report(args, failures)
+
+
+def _report(args: argparse.Namespace, failures: list[tournament.Failure]) -> int:
+    for failure in failures:
+        print(f"not played: {failure.fixture.game}: {failure.reason}", file=sys.stderr)
+    references = paper.reference_ratings() if args.references else None
+    content = evaluation.write_reports(
+        args.out, anchor=args.anchor, references=references, title=args.title
+    )
+    print(report.table_text(content.lines))
+    for line in content.lines:
+        for note in line.notes:
+            print(f"{line.agent}: {note}", file=sys.stderr)
+    print(
+        f"reports: {args.out / 'report.html'}, report.md, report.json", file=sys.stderr
+    )
+    return 1 if failures else 0
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in text.split(",") if word.strip())

@@ -1,0 +1,58 @@
+"""Referees without a game, for tests of the tournament; picklable, so workers can have them."""
+
+import dataclasses
+import os
+import signal
+from pathlib import Path
+
+from starmill.benchmark import schedule, tournament
+from starmill.schema import errors
+
+
+@dataclasses.dataclass(frozen=True)
+class Scripted:
+    """Outcomes follow from the fixture alone. crash_once, die_once, kill_parent: games during which the
+    engine fails, the worker dies, or the whole run is killed, the first time; hopeless: always."""
+
+    folder: str
+    crash_once: tuple[str, ...] = ()
+    die_once: tuple[str, ...] = ()
+    kill_parent: tuple[str, ...] = ()
+    hopeless: tuple[str, ...] = ()
+    unconvertible: tuple[str, ...] = ()
+    missing: bool = False
+
+    def __call__(self) -> "Scripted":
+        return self
+
+    def _first_time(self, game: str) -> bool:
+        mark = Path(self.folder) / f"tried-{game}"
+        if mark.exists():
+            return False
+        mark.touch()
+        return True
+
+    def play(self, fixture: schedule.Fixture) -> tournament.Played:
+        game = fixture.game
+        if self.missing:
+            raise errors.EngineMissing("no game here")
+        if game in self.hopeless:
+            raise errors.EngineCrashed("boom, as always")
+        if game in self.unconvertible:
+            raise errors.ConverterError("a unit nobody knows")
+        if game in self.crash_once and self._first_time(game):
+            raise errors.EngineCrashed("boom")
+        if game in self.die_once and self._first_time(game):
+            os._exit(3)
+        if game in self.kill_parent and self._first_time(game):
+            os.kill(os.getppid(), signal.SIGKILL)
+        return tournament.Played(
+            outcome=fixture.seed % 3 - 1,
+            game_loops=1000 + fixture.seed % 977,
+            ending="won",
+            engine="none 0",
+            replay=game.encode(),
+        )
+
+    def close(self) -> None:
+        pass
