@@ -86,7 +86,7 @@ def protocol(base_build: int) -> Protocol:
             RejectReason.NO_PROTOCOL,
             f"s2protocol has no protocol for base build {base_build}",
         )
-    module = _load(base_build)
+    module = load_module(base_build)
     table = module.typeinfos
     event_types = module.game_event_types or {}
     numbers = np.full(max(event_types, default=0) + 1, -1, np.int64)
@@ -110,7 +110,8 @@ def protocol(base_build: int) -> Protocol:
     )
 
 
-def _load(base_build: int) -> types.ModuleType:
+def load_module(base_build: int) -> types.ModuleType:
+    """Returns s2protocol's module of a build, loaded without its own loader."""
     path = _folder() / f"protocol{base_build:05d}.py"
     spec = importlib.util.spec_from_file_location(f"_s2protocol_{base_build}", path)
     if spec is None or spec.loader is None:

@@ -9,7 +9,9 @@ import struct
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from s2protocol.versions import protocol74741 as protocol
+from starmill.engines import protocols
+
+protocol: Any = protocols.load_module(74741)
 
 TYPE_INFOS: list[tuple[str, list[Any]]] = protocol.typeinfos
 GAME_EVENT_IDS = {
