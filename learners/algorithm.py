@@ -78,21 +78,23 @@ def forward(params: Params, batch: Batch, config: Config) -> Forward:
 
 def inputs(batch: Batch, config: Config) -> Batch:
     """Adds what the network takes and the batch may lack."""
-    batch = rollouts.with_previous_action(batch)
     if config.network.condition_return and "target_return" not in batch:
-        batch["target_return"] = batch["outcome"] + 2  # loss 1, draw 2, win 3
+        batch = {**batch, "target_return": batch["outcome"] + 2}  # 1 loss, 2, 3 win
     return batch
 
 
 def argument_metrics(scores: policy.Scores, weight: jax.Array) -> Metrics:
-    """Returns mean cross-entropy, accuracy and entropy by argument, where it is present."""
+    """Returns mean cross-entropy by argument, where it is present, and a few more."""
     out = {}
     for name, log_prob in scores.log_prob.items():
         present = scores.present[name] * weight
         count = jnp.maximum(present.sum(), 1.0)
         out[f"cross_entropy/{name}"] = -(log_prob * weight).sum() / count
-        out[f"accuracy/{name}"] = (scores.correct[name] * weight).sum() / count
-        out[f"entropy/{name}"] = (scores.entropy[name] * weight).sum() / count
+        # Not of unit_tags and world: on a CPU these cost as much as their loss.
+        # `evaluate` has them all.
+        if name in ("function", "delay"):
+            out[f"accuracy/{name}"] = (scores.correct[name] * weight).sum() / count
+            out[f"entropy/{name}"] = (scores.entropy[name] * weight).sum() / count
     impossible = sum((x * weight).sum() for x in scores.impossible.values())
     out["impossible_arguments"] = jnp.asarray(impossible)
     return out

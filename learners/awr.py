@@ -40,7 +40,7 @@ def loss(
     weight = jnp.exp(advantage / config.temperature)
     weight = jnp.minimum(weight, config.max_weight)
     cloning = (bc.policy_loss(done.scores, done.weight, config) * weight).mean()
-    error, metrics = bc.value_loss(value, outcome)
+    error, metrics = bc.value_loss(value, batch)
     total = cloning + config.value_weight * error.mean()
     metrics |= algorithm.argument_metrics(done.scores, done.weight)
     metrics |= {"loss": total, "policy_loss": cloning, "weight": weight.mean()}

@@ -56,8 +56,7 @@ def loss(
     metrics["policy_loss"] = total
     if config.value_weight:
         value = done.network.value(done.latent.vector)
-        outcome = batch["outcome"].reshape(-1)
-        error, more = value_loss(value, outcome)
+        error, more = value_loss(value, batch)
         total += config.value_weight * error.mean()
         metrics |= more
     if config.weight_penalty:
@@ -80,9 +79,10 @@ def policy_loss(
     return total * weight
 
 
-def value_loss(value: jax.Array, outcome: jax.Array) -> tuple[jax.Array, Metrics]:
-    """Returns half the squared error of each frame, [F], and metrics."""
-    error = 0.5 * jnp.square(value - outcome)
+def value_loss(value: jax.Array, batch: Batch) -> tuple[jax.Array, Metrics]:
+    """Returns half the squared error of each frame, [F] (0 in padding), and metrics."""
+    outcome = batch["outcome"].reshape(-1)
+    error = 0.5 * jnp.square(value - outcome) * batch["valid"].reshape(-1)
     return error, {
         "value_loss": error.mean(),
         "value_sign_accuracy": algorithm.sign_accuracy(value, outcome),

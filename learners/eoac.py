@@ -4,7 +4,7 @@ In: consecutive rollouts, row b of a batch continuing row b of the batch before 
 accumulation: of the batch `accumulate` calls before). The carry holds OAC's, and the traces.
 Paper: section "Emphatic Offline Actor-Critic", appendix algorithm 4.
 Departs: F is printed for the first K - N steps only, yet F[t-N] at the next rollout's start
-is among the others; it is kept for every step, and the loss uses the first K - n.
+is among the others; it is kept for every step, and the loss uses the first.
 """
 
 import dataclasses
@@ -19,12 +19,15 @@ from starmill.learners.rollouts import Batch
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Config(oac.Config):
-    """overlap: steps that a rollout shares with the next one (the paper's K + 1 cut at K: 1).
+    """n: steps that a trace looks back.
 
+    overlap: steps that a rollout shares with the next (the paper reads K + 1, goes on at K).
     clip_trace: ratios in the trace are clipped at rho_clip, like those in V-trace.
     """
 
-    overlap: int = 0
+    rollout: int = 65
+    n: int = 32
+    overlap: int = 1
     clip_trace: bool = True
 
 
@@ -55,7 +58,7 @@ def loss(
     # A shared last step belongs to the next rollout, and is never in the loss.
     trace = jnp.concatenate([trace, jnp.zeros_like(found.weight[kept:])])
     total = -(trace * found.advantage * found.log_prob * found.weight).sum()
-    total /= found.weight[: config.rollout - config.n].size
+    total /= config.trained * found.weight.shape[1]
     traces = jax.tree.map(
         lambda leaf, new: leaf.at[turn].set(new), carry["traces"], state
     )

@@ -3,8 +3,11 @@
 Arrays in, arrays out; nothing here knows the game. Leading axes are free unless stated.
 """
 
+from collections.abc import Sequence
+
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import nnx
 
 # Stands for minus infinity in masked logits: finite, so that no gradient becomes NaN.
@@ -52,14 +55,15 @@ class Attention(nnx.Module):
         """Returns [F, Q, size]; mask, broadcast to [F, Q, N], says who may look at whom."""
         query = self._split(self.query(x))
         key, value = jnp.split(self.key_value(y), 2, axis=-1)
-        logits = jnp.einsum("fqhd,fnhd->fhqn", query, self._split(key))
-        logits = logits / jnp.sqrt(jnp.float32(query.shape[-1]))
-        weights = jax.nn.softmax(jnp.where(mask[:, None], logits, MASKED))
-        mixed = jnp.einsum("fhqn,fnhd->fqhd", weights, self._split(value))
-        return self.out(mixed.reshape(x.shape))
+        logits = jnp.einsum("fhqd,fhnd->fhqn", query, self._split(key))
+        logits = logits / np.sqrt(query.shape[-1])
+        bias = jnp.where(mask, 0.0, MASKED)[:, None]
+        weights = jax.nn.softmax(logits + bias)
+        mixed = jnp.einsum("fhqn,fhnd->fhqd", weights, self._split(value))
+        return self.out(mixed.swapaxes(1, 2).reshape(x.shape))
 
     def _split(self, x: jax.Array) -> jax.Array:
-        return x.reshape((*x.shape[:-1], self.heads, -1))
+        return x.reshape((*x.shape[:-1], self.heads, -1)).swapaxes(1, 2)
 
 
 class TransformerBlock(nnx.Module):
@@ -97,17 +101,28 @@ def upsample(x: jax.Array, factor: int) -> jax.Array:
     return repeated.reshape(frames, height * factor, width * factor, channels)
 
 
-def mean_pool(x: jax.Array, factor: int) -> jax.Array:
-    """Averages squares of cells: [F, H, W, C] -> [F, H / factor, W / factor, C]."""
+def mean_pool(planes: Sequence[jax.Array], factor: int) -> jax.Array:
+    """Averages squares of cells: planes [F, H, W] -> float32 [F, H / factor, W / factor, C].
+
+    In two goes, since on a CPU a sum over neighbours in memory is slow, and the planes
+    stacked at full size are too much of it: rows are added, then columns by a product.
+    """
+    rows = []
+    for plane in planes:
+        frames, height, width = plane.shape
+        split = plane.reshape(frames, height // factor, factor, width)
+        rows.append(split.astype(jnp.float32).sum(2))
+    columns = np.kron(np.eye(width // factor), np.full((factor, 1), factor**-2))
+    pooled = jnp.stack(rows, axis=1) @ jnp.asarray(columns, jnp.float32)
+    return jnp.moveaxis(pooled, 1, -1)
+
+
+def space_to_depth(x: jax.Array, factor: int) -> jax.Array:
+    """Gathers squares of cells: [F, H, W, C] -> [F, H / factor, W / factor, factor² C]."""
     frames, height, width, channels = x.shape
-    squares = (frames, height // factor, factor, width // factor, factor, channels)
-    return x.reshape(squares).mean((2, 4))
-
-
-def depth_to_space(x: jax.Array, factor: int) -> jax.Array:
-    """Spreads channels over cells: [F, H, W, factor²] -> [F, H * factor, W * factor]."""
-    frames, height, width, _ = x.shape
-    split = x.reshape(frames, height, width, factor, factor)
-    return split.transpose(0, 1, 3, 2, 4).reshape(
-        frames, height * factor, width * factor
+    split = x.reshape(
+        frames, height // factor, factor, width // factor, factor, channels
+    )
+    return split.transpose(0, 1, 3, 2, 4, 5).reshape(
+        frames, height // factor, width // factor, -1
     )

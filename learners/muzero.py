@@ -52,14 +52,14 @@ def loss(
 ) -> LossOutput:
     """Returns the mean loss over the unrolled steps; the key is not used."""
     batch = algorithm.inputs(batch, config)
-    alive = still_alive(batch["step_type"])  # [B, K]
+    alive = still_alive(batch["step_type"]) * batch["valid"]  # [B, K]
     targets = _value_targets(carry, batch, alive, config)
     first = algorithm.forward(
         params, {name: value[:, :1] for name, value in batch.items()}, config
     )
     network, hidden = first.network, first.latent.vector
     total = bc.policy_loss(first.scores, first.weight, config)
-    errors = [bc.value_loss(network.value(hidden), targets[:, 0])[0]]
+    errors = [_value_error(network.value(hidden), targets[:, 0], alive[:, 0])]
     later = jnp.zeros_like(total)
     weights = bc.ARGUMENT_WEIGHTS
     for k in range(1, config.unroll):
@@ -69,8 +69,8 @@ def loss(
         trained = alive[:, k] * rollouts.policy_weight(batch["step_type"][:, k])
         function, delay = network.policy.function_delay_log_probs(hidden, now)
         later -= trained * (weights["function"] * function + weights["delay"] * delay)
-        error, _ = bc.value_loss(network.value(hidden), targets[:, k])
-        errors.append(error * alive[:, k])
+        value = network.value(hidden)
+        errors.append(_value_error(value, targets[:, k], alive[:, k]))
     policy_loss = (total + later).mean() / config.unroll
     value_loss = jnp.stack(errors).sum(0).mean() / config.unroll
     result = policy_loss + config.value_weight * value_loss
@@ -91,6 +91,10 @@ def still_alive(step_type: jax.Array) -> jax.Array:
     ended = jnp.cumsum(step_type == episode_lib.LAST, axis=1)
     before = jnp.concatenate([jnp.zeros_like(ended[:, :1]), ended[:, :-1]], axis=1)
     return (before == 0).astype(jnp.float32)
+
+
+def _value_error(value: jax.Array, target: jax.Array, weight: jax.Array) -> jax.Array:
+    return 0.5 * jnp.square(value - target) * weight
 
 
 def _value_targets(

@@ -36,9 +36,12 @@ class Config:
     vector, vector_blocks: width of the vector stream (and of the latent), residual MLPs in it.
     unit, unit_blocks, unit_heads, unit_hidden: the transformer over units.
     unit_orders: how many of a unit's four orders are embedded.
-    plane_pool: minimap cells averaged (per side) before the first convolution.
-    plane_channels: channels at each resolution, finest first; each level halves the side.
+    plane_pool: minimap cells averaged (per side) before units are scattered.
+    plane_patch: side of the first convolution's patches; the finest level has
+        minimap / plane_pool / plane_patch cells a side.
+    plane_channels: channels at each level, finest first; each halves the side.
     plane_blocks: residual blocks at the coarsest level.
+    world_blocks: residual blocks at the finest level, for the world argument.
     scatter: channels in which units enter the planes.
     pointer: size of the keys that unit_tags and target_unit_tag point at.
     memory, memory_length: see `memory`; length counts for the transformer alone.
@@ -51,12 +54,14 @@ class Config:
     vector_blocks: int = 1
     unit: int = 32
     unit_blocks: int = 1
-    unit_heads: int = 2
+    unit_heads: int = 1
     unit_hidden: int = 64
     unit_orders: int = 1
     plane_pool: int = 4
-    plane_channels: tuple[int, ...] = (16, 24)
+    plane_patch: int = 2
+    plane_channels: tuple[int, ...] = (16, 32)
     plane_blocks: int = 1
+    world_blocks: int = 0
     scatter: int = 8
     pointer: int = 32
     memory: str = "none"
@@ -115,9 +120,12 @@ class Network(nnx.Module):
 
         channels = config.plane_channels
         entering = self.inputs.channels + config.scatter
-        self.plane_in = nnx.Conv(entering, channels[0], (3, 3), rngs=rngs)
+        # Strided convolutions whose patches do not overlap: a reshape and a product.
+        self.plane_in = nnx.Linear(
+            entering * config.plane_patch**2, channels[0], rngs=rngs
+        )
         self.down = nnx.List(
-            nnx.Conv(a, b, (3, 3), strides=2, rngs=rngs)
+            nnx.Linear(4 * a, b, rngs=rngs)
             for a, b in zip(channels, channels[1:], strict=False)
         )
         self.plane_blocks = nnx.List(
@@ -125,12 +133,13 @@ class Network(nnx.Module):
             for _ in range(config.plane_blocks)
         )
         # Planes reach the vector as a 4x4 picture, and the vector the planes likewise.
-        coarse = self.inputs.side // 2 ** len(self.down)
-        stride = max(1, coarse // 4)
-        self.picture = nnx.Conv(
-            channels[-1], channels[-1], (stride, stride), strides=stride, rngs=rngs
+        finest = self.inputs.side // config.plane_patch
+        coarse = finest // 2 ** len(self.down)
+        self.stride = max(1, coarse // 4)
+        self.picture = nnx.Linear(
+            channels[-1] * self.stride**2, channels[-1], rngs=rngs
         )
-        cells = (coarse // stride) ** 2
+        cells = (coarse // self.stride) ** 2
         self.planes_to_vector = nnx.Linear(cells * channels[-1], size, rngs=rngs)
         self.units_to_vector = nnx.Linear(unit, size, rngs=rngs)
         self.vector_to_planes = nnx.Linear(size, cells * channels[-1], rngs=rngs)
@@ -145,7 +154,8 @@ class Network(nnx.Module):
             unit=unit,
             pointer=config.pointer,
             channels=channels,
-            side=self.inputs.side,
+            side=finest,
+            world_blocks=config.world_blocks,
             rngs=rngs,
         )
         self.value_head = layers.MLP(size, size, 1, rngs=rngs)
@@ -164,13 +174,14 @@ class Network(nnx.Module):
         planes = self._planes(frames, units, valid)
         vector = self.vector_in(frames)
         mean = _masked_mean(units, valid)
-        picture = jax.nn.relu(self.picture(planes[-1]))
+        patches = layers.space_to_depth(planes[-1], self.stride)
+        picture = jax.nn.relu(self.picture(patches))
         vector += self.units_to_vector(mean)
         vector += self.planes_to_vector(picture.reshape(len(vector), -1))
         for block in self.vector_blocks:
             vector = block(vector)
         back = self.vector_to_planes(jax.nn.relu(vector)).reshape(picture.shape)
-        grown = layers.upsample(back, planes[-1].shape[1] // picture.shape[1])
+        grown = layers.upsample(back, self.stride)
         planes = (*planes[:-1], planes[-1] + grown)
         return Latent(self.vector_norm(vector), units, valid, planes)
 
@@ -223,9 +234,11 @@ class Network(nnx.Module):
             size=self.inputs.side,
         )
         x = jnp.concatenate([self.inputs(frames), placed], axis=-1)
-        levels = [jax.nn.relu(self.plane_in(x))]
-        for conv in self.down:
-            levels.append(jax.nn.relu(conv(levels[-1])))
+        patches = layers.space_to_depth(x, self.config.plane_patch)
+        levels = [jax.nn.relu(self.plane_in(patches))]
+        for linear in self.down:
+            patches = layers.space_to_depth(levels[-1], 2)
+            levels.append(jax.nn.relu(linear(patches)))
         for block in self.plane_blocks:
             levels[-1] = block(levels[-1])
         return tuple(levels)
@@ -318,10 +331,11 @@ def _resolution(settings: settings_lib.ConverterSettings) -> int:
 def _check(config: Config, settings: settings_lib.ConverterSettings) -> None:
     width, height = settings.minimap
     resolution = _resolution(settings)
-    step = config.plane_pool * 2 ** (len(config.plane_channels) - 1)
+    finest = config.plane_pool * config.plane_patch
+    step = finest * 2 ** (len(config.plane_channels) - 1)
     # The coarsest level becomes a picture of 4x4 cells, or is smaller than that.
     step *= 4 if width > 4 * step else 1
-    if width != height or width % step or resolution % (width // config.plane_pool):
+    if width != height or width % step or resolution % (width // finest):
         raise errors.ConfigError(
             f"network: expected a square minimap whose side is a multiple of {step} and"
             f" divides the resolution; found {settings.minimap} and {resolution}"

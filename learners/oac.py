@@ -3,7 +3,7 @@
 In: rollouts of K steps. The carry holds the behaviour network, policy and value, as behaviour
 cloning left it; it never changes. Only `function` and `delay` are improved: the ratio of the
 other arguments is 1, since they come from the behaviour policy when acting too.
-The loss is on the first K - n steps, each bootstrapped from the rollout's end.
+The loss is on the first steps (32 of 64), each bootstrapped from the rollout's end.
 Paper: section "Offline Actor-Critic", appendix algorithm 3.
 Departs: printed as descent on +advantage * grad log pi; it is ascent.
 """
@@ -21,13 +21,14 @@ from starmill.learners.rollouts import Batch
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Config(algorithm.Config):
-    """gamma: discount per game loop. n: steps at the rollout's end that only bootstrap.
+    """gamma: discount per game loop.
 
+    trained: leading steps of the rollout that the loss is on; the others only bootstrap.
     rho_clip, c_clip: of V-trace. Defaults are the paper's.
     """
 
     rollout: int = 64
-    n: int = 32
+    trained: int = 32
     gamma: float = 0.99995
     rho_clip: float = 1.0
     c_clip: float = 1.0
@@ -61,7 +62,7 @@ def loss(
     """Returns the policy-gradient loss; the key is not used."""
     found, metrics = terms(params, carry["behaviour"], batch, config)
     total = -(found.advantage * found.log_prob * found.weight).sum()
-    total /= found.weight[: config.rollout - config.n].size
+    total /= config.trained * found.weight.shape[1]
     return total, (carry, {"loss": total, **metrics})
 
 
@@ -95,7 +96,7 @@ def terms(
         c_clip=config.c_clip,
     )
     advantage = jnp.concatenate([found.advantages, jnp.zeros((1, size))])
-    early = jnp.arange(steps) < steps - config.n
+    early = jnp.arange(steps) < config.trained
     weight = rollouts.policy_weight(step_type) * early[:, None]
     metrics = {
         "rho": jnp.minimum(ratio, config.rho_clip).mean(),

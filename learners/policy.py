@@ -106,6 +106,7 @@ class Policy(nnx.Module):
         pointer: int,
         channels: tuple[int, ...],
         side: int,
+        world_blocks: int,
         rngs: nnx.Rngs,
     ) -> None:
         spec = specs.action_specs(settings)
@@ -134,9 +135,8 @@ class Policy(nnx.Module):
         self.tag_embed = nnx.Linear(pointer, vector, rngs=rngs)
         self.target_key = nnx.Linear(unit, pointer, rngs=rngs)
         self.target_query = layers.MLP(vector, hidden, pointer, rngs=rngs)
-        self.world = WorldHead(
-            vector, channels, _maximum(spec["world"]) + 1, side, rngs=rngs
-        )
+        cells = _maximum(spec["world"]) + 1
+        self.world = WorldHead(vector, channels, cells, side, world_blocks, rngs=rngs)
 
     def function_logits(self, vector: jax.Array) -> jax.Array:
         """Returns the logits of `function` from latents [..., D]."""
@@ -168,6 +168,10 @@ class Policy(nnx.Module):
 
     def logits(self, latent: Latent, action: Action) -> Logits:
         """Returns every argument's logits given the arguments before it in `action`."""
+        return self._logits(latent, action)[0]
+
+    def _logits(self, latent: Latent, action: Action) -> tuple[Logits, jax.Array]:
+        """Also returns the world head's features, from which a target is scored cheaply."""
         present = self.present(action["function"])
         vector = latent.vector
         function = self.function_logits(vector)
@@ -181,6 +185,7 @@ class Policy(nnx.Module):
         tags = self.tag_index(action["unit_tags"], latent)
         unit_tags = self._tag_logits(context, keys, latent.valid, tags)
         context += self._tags_given(tags, keys, present["unit_tags"])
+        features = self.world.features(context, latent.planes)
         return Logits(
             function=function,
             delay=delay,
@@ -188,16 +193,24 @@ class Policy(nnx.Module):
             repeat=repeat,
             unit_tags=unit_tags,
             target_unit_tag=self._target_logits(context, latent),
-            world=self.world(context, latent.planes),
-        )
+            world=self.world.logits(features),
+        ), features
 
     def score(self, latent: Latent, action: Action) -> Scores:
         """Returns what the policy says of a given action."""
-        return score(
-            self.logits(latent, action),
-            {**action, "unit_tags": self.tag_index(action["unit_tags"], latent)},
-            self.present(action["function"]),
-        )
+        logits, features = self._logits(latent, action)
+        present = self.present(action["function"])
+        given = {**action, "unit_tags": self.tag_index(action["unit_tags"], latent)}
+        scores = score(logits, given, present)
+        # The same number, without normalising R * R logits; jit then drops those.
+        cells = logits.world.shape[-1]
+        world = self.world.log_prob(features, jnp.clip(action["world"], 0, cells - 1))
+        possible = (action["world"] >= 0) & (action["world"] < cells)
+        there = present["world"] & possible
+        scores.log_prob["world"] = jnp.where(there, world, 0.0)
+        scores.present["world"] = there.astype(jnp.float32)
+        scores.impossible["world"] = (present["world"] & ~possible).astype(jnp.float32)
+        return scores
 
     def sample_function_delay(
         self, vector: jax.Array, key: jax.Array, temperature: jax.Array | float
@@ -245,7 +258,8 @@ class Policy(nnx.Module):
         action["unit_tags"] = jnp.where(present["unit_tags"][:, None], ended, empty)
         target = choose(keys[3], self._target_logits(context, latent), temperature)
         action["target_unit_tag"] = jnp.where(present["target_unit_tag"], target, 0)
-        world = choose(keys[4], self.world(context, latent.planes), temperature)
+        features = self.world.features(context, latent.planes)
+        world = choose(keys[4], self.world.logits(features), temperature)
         action["world"] = jnp.where(present["world"], world, 0)
         return action
 
@@ -382,7 +396,12 @@ class Policy(nnx.Module):
 
 
 class WorldHead(nnx.Module):
-    """The world argument: planes, told the action so far, upsampled to the grid."""
+    """The world argument: planes, told the action so far, upsampled to the grid.
+
+    A cell of the finest plane is factor x factor cells of the grid. The distribution is the
+    cell's probability times that of the place within it; with factor 1 it is one softmax.
+    Scoring a known target needs one cell's places only, not R * R of them.
+    """
 
     def __init__(
         self,
@@ -390,28 +409,55 @@ class WorldHead(nnx.Module):
         channels: tuple[int, ...],
         cells: int,
         side: int,
+        blocks: int,
         *,
         rngs: nnx.Rngs,
     ) -> None:
-        self.factor = round(cells**0.5) // side
+        self.side, self.factor = side, round(cells**0.5) // side
         self.context = nnx.Linear(vector, channels[-1], rngs=rngs)
-        self.mix = nnx.Conv(channels[-1], channels[-1], (3, 3), rngs=rngs)
+        self.mix = nnx.Linear(channels[-1], channels[-1], rngs=rngs)
         self.up = nnx.List(
-            nnx.Conv(b, a, (3, 3), rngs=rngs)
+            nnx.Linear(b, a, rngs=rngs)
             for a, b in zip(channels, channels[1:], strict=False)
         )
+        self.blocks = nnx.List(
+            layers.ConvBlock(channels[0], rngs=rngs) for _ in range(blocks)
+        )
         self.gain = nnx.Linear(vector, channels[0], rngs=rngs)
-        self.out = nnx.Conv(channels[0], self.factor**2, (1, 1), rngs=rngs)
+        self.cell = nnx.Linear(channels[0], 1, rngs=rngs)
+        self.place = nnx.Linear(channels[0], self.factor**2, rngs=rngs)
 
-    def __call__(self, context: jax.Array, planes: tuple[jax.Array, ...]) -> jax.Array:
-        """Returns logits [F, R * R]."""
+    def features(self, context: jax.Array, planes: tuple[jax.Array, ...]) -> jax.Array:
+        """Returns the finest plane given the action so far, [F, cells, C]."""
         x = planes[-1] + self.context(context)[:, None, None]
         x = jax.nn.relu(self.mix(x))
         for level in reversed(range(len(self.up))):
             x = jax.nn.relu(planes[level] + layers.upsample(self.up[level](x), 2))
+        for block in self.blocks:
+            x = block(x)
         x *= 1 + self.gain(context)[:, None, None]
-        grid = layers.depth_to_space(self.out(x), self.factor)
-        return grid.reshape(len(grid), -1)
+        return x.reshape(len(x), -1, x.shape[-1])
+
+    def logits(self, features: jax.Array) -> jax.Array:
+        """Returns the log-probability of every cell of the grid, [F, R * R]."""
+        cell = jax.nn.log_softmax(self.cell(features)[..., 0])
+        place = jax.nn.log_softmax(self.place(features))
+        both = cell[..., None] + place
+        split = both.reshape(-1, self.side, self.side, self.factor, self.factor)
+        return split.transpose(0, 1, 3, 2, 4).reshape(len(features), -1)
+
+    def log_prob(self, features: jax.Array, world: jax.Array) -> jax.Array:
+        """Returns the log-probability of given cells of the grid, [F]."""
+        row, column = jnp.divmod(world, self.side * self.factor)
+        cell = row // self.factor * self.side + column // self.factor
+        place = row % self.factor * self.factor + column % self.factor
+
+        def pick(logits: jax.Array, index: jax.Array) -> jax.Array:
+            normal = jax.nn.log_softmax(logits)
+            return jnp.take_along_axis(normal, index[:, None], axis=-1)[:, 0]
+
+        own = jnp.take_along_axis(features, cell[:, None, None], axis=1)[:, 0]
+        return pick(self.cell(features)[..., 0], cell) + pick(self.place(own), place)
 
 
 def choose(

@@ -27,28 +27,73 @@ UNIT_BUCKETS = (64, 128, 256, 512)
 PREVIOUS = ("function", "queued", "repeat")
 
 
-def compact(
+def prepare(
+    arrays: Mapping[str, NDArray[Any]],
+    settings: settings_lib.ConverterSettings,
+    *,
+    consecutive: bool = False,
+) -> Batch:
+    """Returns a batch as `loss` takes it, from a dataset's (dense or compact) with K + 1 steps.
+
+    The step too many is there for the previous action, and dropped: it is the first, except
+    that of rollouts which begin an episode every other one (by row) keeps it and drops the
+    last instead; nothing came before it, and it must be trained on too. With `consecutive`
+    it is always the first, so that rows go on where they ended.
+    """
+    dense = add_previous_action(trim_units(arrays, settings))
+    size, steps = dense["step_type"].shape
+    begins = dense["step_type"][:, 0] == episode_lib.FIRST
+    keep_first = begins & (np.arange(size) % 2 == 0) & (not consecutive)
+    start = np.where(keep_first, 0, 1)
+    if not start.any() or start.all():
+        return {
+            key: value[:, start[0] :][:, : steps - 1] for key, value in dense.items()
+        }
+    rows, index = np.arange(size)[:, None], start[:, None] + np.arange(steps - 1)
+    return {key: value[rows, index] for key, value in dense.items()}
+
+
+def add_previous_action(batch: Batch) -> Batch:
+    """Adds `prev_function`, `prev_queued`, `prev_repeat` [B, K]: the step before's.
+
+    They are 0 at the start of an episode, and on the first step of each row.
+    """
+    out = dict(batch)
+    starts = batch["step_type"] == episode_lib.FIRST
+    for name in PREVIOUS:
+        if f"action/{name}" not in batch:
+            continue
+        before = np.zeros_like(batch[f"action/{name}"])
+        before[:, 1:] = batch[f"action/{name}"][:, :-1]
+        out[f"prev_{name}"] = np.where(starts, 0, before)
+    return out
+
+
+def trim_units(
     arrays: Mapping[str, NDArray[Any]], settings: settings_lib.ConverterSettings
 ) -> Batch:
-    """Returns a dense batch in the learners' form; leading axes are kept as they are.
+    """Returns a dataset's batch with `units` [..., U', C], `unit_count`, `camera_corners` [..., 4].
 
-    raw_units [..., U, C] -> units [..., U', C] and unit_count [...]; U' is the smallest bucket
-    that holds every row used. camera [..., R, R] -> camera_box [..., 4] (top, bottom, left,
-    right; ends excluded; all 0 where nothing is seen). Other arrays pass unchanged.
+    U' is the smallest bucket that holds every row used. Takes the compact form of
+    `schema.compact`, or the dense one, with any leading axes.
     """
     out = {key: np.asarray(value) for key, value in arrays.items()}
+    maximum = _max_units(settings)
     if "raw_units" in out:
         units = out.pop("raw_units")
-        used = (units != 0).any(-1)
-        index = np.arange(1, used.shape[-1] + 1)
-        count = np.max(np.where(used, index, 0), axis=-1).astype(np.int32)
+        index = np.arange(1, units.shape[-2] + 1)
+        count = np.where((units != 0).any(-1), index, 0).max(-1, initial=0)
+        out["unit_count"] = count.astype(np.int32)
+        out["units"] = units[..., : bucket(int(count.max(initial=0)), maximum), :]
+    elif "units" in out:
+        count, flat = out["unit_count"], out["units"]
+        rows = bucket(int(count.max(initial=0)), maximum)
+        used = np.arange(rows) < count[..., None]
+        units = np.zeros((*count.shape, rows, flat.shape[-1]), flat.dtype)
+        units[used] = flat[: int(count.sum())]
         out["units"] = units
-        out["unit_count"] = count
-    if "units" in out:
-        rows = bucket(int(out["unit_count"].max(initial=0)), _max_units(settings))
-        out["units"] = _fit_rows(out["units"], rows)
     if "camera" in out:
-        out["camera_box"] = camera_box(out.pop("camera"))
+        out["camera_corners"] = camera_corners(out.pop("camera"))
     return out
 
 
@@ -62,8 +107,11 @@ def bucket(rows: int, maximum: int) -> int:
     return maximum
 
 
-def camera_box(camera: NDArray[Any]) -> NDArray[np.int32]:
-    """Returns the rectangle that a camera plane marks; planes [..., R, R] -> [..., 4]."""
+def camera_corners(camera: NDArray[Any]) -> NDArray[np.int32]:
+    """Returns the rectangle that a camera plane marks; planes [..., R, R] -> [..., 4].
+
+    Top, bottom, left, right, ends excluded; all 0 where nothing is seen.
+    """
 
     def ends(line: NDArray[np.bool_]) -> tuple[NDArray[Any], NDArray[Any]]:
         first = line.argmax(-1)
@@ -98,23 +146,6 @@ def action(batch: Batch) -> Batch:
     }
 
 
-def with_previous_action(batch: Batch) -> Batch:
-    """Adds `prev_function`, `prev_queued`, `prev_repeat` [B, K] where they are missing.
-
-    Within a rollout they are the step before's; at its first step they are zero, as at an
-    episode's start. A loader that knows the step before the rollout gives them itself.
-    """
-    out = dict(batch)
-    for name in PREVIOUS:
-        taken = batch.get(f"action/{name}")
-        if f"prev_{name}" in batch or taken is None:
-            continue
-        before = jnp.concatenate([jnp.zeros_like(taken[:, :1]), taken[:, :-1]], axis=1)
-        first = batch["step_type"] == episode_lib.FIRST
-        out[f"prev_{name}"] = jnp.where(first, 0, before)
-    return out
-
-
 def policy_weight(step_type: jax.Array) -> jax.Array:
     """Returns 1.0 where the action is trained on: everywhere but on an episode's last step."""
     return (step_type != episode_lib.LAST).astype(jnp.float32)
@@ -138,15 +169,6 @@ def discounts(delay: jax.Array, step_type: jax.Array, gamma: float) -> jax.Array
 def next_rewards(reward: jax.Array) -> jax.Array:
     """Returns reward[t + 1] at t, [K, B] -> [K, B]; 0 at the rollout's end, never used there."""
     return jnp.concatenate([reward[1:], jnp.zeros_like(reward[:1])])
-
-
-def _fit_rows(units: NDArray[Any], rows: int) -> NDArray[Any]:
-    have = units.shape[-2]
-    if have >= rows:
-        return units[..., :rows, :]
-    padding = [(0, 0)] * units.ndim
-    padding[-2] = (0, rows - have)
-    return np.pad(units, padding)
 
 
 def _max_units(settings: settings_lib.ConverterSettings) -> int:

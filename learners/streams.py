@@ -231,12 +231,11 @@ class PlaneInputs:
         for name in self.settings.minimap_features:
             plane = frames[f"minimap_{name}"]
             if self._depth(name) > 1:
-                parts.append(jax.nn.one_hot(plane, self._depth(name)))
+                parts += [plane == value for value in range(self._depth(name))]
             else:
-                top = specs.PLANES[name] or 255
-                parts.append(plane[..., None].astype(jnp.float32) / top)
-        parts.append(self._camera(frames)[..., None])
-        pooled = layers.mean_pool(jnp.concatenate(parts, axis=-1), self.pool)
+                parts.append(plane.astype(jnp.float32) / (specs.PLANES[name] or 255))
+        parts.append(self._camera(frames))
+        pooled = layers.mean_pool(parts, self.pool)
         return jnp.concatenate([pooled, self._position(pooled)], axis=-1)
 
     def _depth(self, name: str) -> int:
@@ -246,15 +245,15 @@ class PlaneInputs:
     def _camera(self, frames: Batch) -> jax.Array:
         size = self.settings.minimap[0]
         raw = self.settings.raw_settings
-        if "camera_box" not in frames or raw is None:
-            return jnp.zeros((len(frames["game_loop"]), size, size), jnp.float32)
+        if "camera_corners" not in frames or raw is None:
+            return jnp.zeros((len(frames["game_loop"]), size, size), bool)
         # A minimap cell is seen when any of the grid's cells within it is.
         edges = jnp.arange(size + 1) * raw.resolution[0] // size
         low, high = edges[:-1], edges[1:]
-        top, bottom, left, right = jnp.split(frames["camera_box"], 4, axis=-1)
+        top, bottom, left, right = jnp.split(frames["camera_corners"], 4, axis=-1)
         rows = (low < bottom) & (high > top)
         columns = (low < right) & (high > left)
-        return (rows[:, :, None] & columns[:, None, :]).astype(jnp.float32)
+        return rows[:, :, None] & columns[:, None, :]
 
     @staticmethod
     def _position(x: jax.Array) -> jax.Array:
