@@ -24,7 +24,7 @@ from starmill.schema import settings as settings_lib
 VERSION = 1
 # W: more compresses better and reads slower; presence masks have a bit per step.
 STEPS_PER_CHUNK = 32
-LEVEL = 9
+LEVEL = 15
 ZSTD_VERSION = ".".join(str(part) for part in zstandard.ZSTD_VERSION)
 
 _MAGIC = b"SM"

@@ -78,40 +78,40 @@ def put_series(buf, pos, values, times, offsets, steps, scratch):
     """Writes one column: series s has values[offsets[s]:offsets[s + 1]] at those times.
 
     A series holds its first value before its first time, and its last one where it has no
-    entry. scratch: uint32 [4, at least len(values) + number of series + 1].
+    entry. scratch: uint32 [3, at least len(values) + number of series + 1].
     Returns (new position, number of events that a reader will meet).
     """
     count = offsets.size - 1
-    gaps, changes, when, what = scratch[0], scratch[1], scratch[2], scratch[3]
+    gaps, masks, what = scratch[0], scratch[1], scratch[2]
     changed = 0
     total = 0
     largest_base = np.int64(0)
     largest_gap = np.int64(0)
+    largest_mask = np.int64(0)
     largest_what = np.int64(0)
     last_changed = -1
     for s in range(count):
         first = offsets[s]
         before = np.int64(values[first])
         largest_base = max(largest_base, before & 0xFFFFFFFF)
-        started = total
-        last_time = 0
+        mask = np.int64(0)
         for i in range(first + 1, offsets[s + 1]):
             now = np.int64(values[i])
             if now != before:
                 delta = _zigzag(now - before)
                 largest_what = max(largest_what, delta)
                 what[total] = delta
-                when[total] = times[i] - last_time - 1
-                last_time = times[i]
+                mask |= np.int64(1) << (times[i] - 1)
                 total += 1
                 before = now
-        if total > started:
+        if mask:
             gaps[changed] = s - last_changed - 1
             largest_gap = max(largest_gap, np.int64(gaps[changed]))
             last_changed = s
-            changes[changed] = total - started - 1
+            masks[changed] = mask
+            largest_mask = max(largest_mask, mask)
             changed += 1
-    # A dense stream has one entry per step, a sparse one two per change.
+    # A dense stream has one entry per step; a sparse one per change, and a mask.
     dense = changed * (steps - 1)
     mode = _STILL if changed == 0 else (_DENSE if 2 * total > dense else _SPARSE)
     base_code = _width_code(largest_base)
@@ -126,24 +126,23 @@ def put_series(buf, pos, values, times, offsets, steps, scratch):
     if mode == _STILL:
         return pos, 0
     pos = _put_varint(buf, pos, changed)
-    if mode == _SPARSE:
-        pos = _put_varint(buf, pos, total)
     pos = _put_ints(buf, pos, gaps, changed, gap_code)
     if mode == _SPARSE:
-        pos = _put_ints(buf, pos, changes, changed, 1)
-        pos = _put_ints(buf, pos, when, total, 1)
+        pos = _put_varint(buf, pos, total)
+        mask_code = _width_code(largest_mask)
+        buf[pos] = mask_code
+        pos = _put_ints(buf, pos + 1, masks, changed, mask_code)
         return _put_ints(buf, pos, what, total, what_code), total
     width = _width(what_code)
     buf[pos : pos + dense * width] = 0
     at = 0
     i = 0
     for c in range(changed):
-        time = -1
-        for _ in range(changes[c] + 1):
-            time += when[i] + 1
-            for plane in range(width):
-                buf[pos + plane * dense + at + time] = (what[i] >> (8 * plane)) & 0xFF
-            i += 1
+        for t in range(steps - 1):
+            if masks[c] >> t & 1:
+                for plane in range(width):
+                    buf[pos + plane * dense + at + t] = (what[i] >> (8 * plane)) & 0xFF
+                i += 1
         at += steps - 1
     return pos + dense * width, total
 
@@ -159,7 +158,7 @@ def put_table(buf, pos, values, groups):
     times = np.empty(flat.size, np.int64)
     for i in range(flat.size):
         times[i] = i % steps
-    scratch = np.empty((4, flat.size + count + 1), np.uint32)
+    scratch = np.empty((3, flat.size + count + 1), np.uint32)
     begin = pos
     pos += 4
     events = 0
@@ -341,7 +340,7 @@ def put_units(buf, pos, units, rows, tag_column):
     pos = _put_order(buf, pos, numbers, rows, absent, count)
     flat = units.reshape(steps * capacity, columns)
     values = np.empty(numbers.size, np.int32)
-    scratch = np.empty((4, numbers.size + count + 1), np.uint32)
+    scratch = np.empty((3, numbers.size + count + 1), np.uint32)
     events = 0
     for c in range(columns):
         for i in range(numbers.size):
@@ -413,7 +412,8 @@ def _put_transitions(buf, pos, frames):
                     total += 1
         ends[t] = total
     gaps = np.empty(min(size, total), np.uint32)
-    counts = np.empty(min(size, total), np.uint32)
+    masks = np.zeros(min(size, total), np.int64)
+    slot = np.empty(size, np.int64)
     changed = 0
     largest = np.int64(0)
     last = -1
@@ -421,7 +421,7 @@ def _put_transitions(buf, pos, frames):
         if per_cell[cell + 1]:
             gaps[changed] = cell - last - 1
             largest = max(largest, np.int64(gaps[changed]))
-            counts[changed] = per_cell[cell + 1] - 1
+            slot[cell] = changed
             last = cell
             changed += 1
         per_cell[cell + 1] += per_cell[cell]
@@ -429,28 +429,29 @@ def _put_transitions(buf, pos, frames):
     if changed == 0:
         return pos
     pos = _put_varint(buf, pos, total)
-    code = _width_code(largest)
-    buf[pos] = code
-    pos = _put_ints(buf, pos + 1, gaps, changed, code)
-    pos = _put_ints(buf, pos, counts, changed, 1)
-    before = np.zeros(size, np.uint8)
+    marks = np.empty(total, np.uint8)
+    largest_mask = np.int64(0)
     t = 1
     for i in range(total):
         while i >= ends[t]:
             t += 1
         cell = cells[i]
-        where = pos + per_cell[cell]
-        buf[where] = t - before[cell] - 1
-        buf[where + total] = frames[t, cell] ^ frames[t - 1, cell]
-        before[cell] = t
+        marks[per_cell[cell]] = frames[t, cell] ^ frames[t - 1, cell]
         per_cell[cell] += 1
-    return pos + 2 * total
+        masks[slot[cell]] |= np.int64(1) << (t - 1)
+        largest_mask = max(largest_mask, masks[slot[cell]])
+    code, mask_code = _width_code(largest), _width_code(largest_mask)
+    buf[pos] = code | mask_code << 2
+    pos = _put_ints(buf, pos + 1, gaps, changed, code)
+    pos = _put_ints(buf, pos, masks, changed, mask_code)
+    buf[pos : pos + total] = marks
+    return pos + total
 
 
 @jit
 def plane_bound(size, steps):
     """Returns the most bytes that `put_plane` writes."""
-    return 64 + size * 6 + size * (steps - 1) * 2 + size * 5
+    return 64 + size * 6 + size * (steps - 1) + size * 8
 
 
 @jit

@@ -103,15 +103,20 @@ def get_series(
     if mode == _STILL:
         return pos, used
     changed, pos = _varint(buf, pos)
+    at_gaps = pos
+    pos += changed * _width(gap_code)
     total = changed * (steps - 1)
+    mask_code = np.int64(0)
+    at_masks = pos
     if mode == _SPARSE:
         total, pos = _varint(buf, pos)
-    at_gaps = pos
-    at_changes = at_gaps + changed * _width(gap_code)
-    at_when = at_changes + (changed if mode == _SPARSE else 0)
-    at_what = at_when + (total if mode == _SPARSE else 0)
+        _check(buf, pos, 1)
+        mask_code = np.int64(buf[pos]) & 3
+        at_masks = pos + 1
+        pos = at_masks + changed * _width(mask_code)
+    at_what = pos
     end = at_what + total * _width(what_code)
-    _check(buf, pos, end - pos)
+    _check(buf, at_gaps, end - at_gaps)
     s = np.int64(-1)
     i = 0
     for c in range(changed):
@@ -120,15 +125,14 @@ def get_series(
             raise ValueError("payload names a series beyond the last")
         index = s * stride + column
         value = np.int64(state[index])
-        time = 0
+        mask = np.int64(-1)
         if mode == _SPARSE:
-            changes = np.int64(buf[at_changes + c]) + 1
-            if i + changes > total:
+            mask = _int_at(buf, at_masks, c, changed, mask_code)
+        for time in range(1, steps):
+            if not mask >> (time - 1) & 1:
+                continue
+            if i >= total:
                 raise ValueError("payload names more changes than it holds")
-        else:
-            changes = steps - 1
-        for _ in range(changes):
-            time += 1 if mode == _DENSE else np.int64(buf[at_when + i]) + 1
             delta = _int_at(buf, at_what, i, total, what_code)
             i += 1
             if delta == 0:
@@ -351,15 +355,15 @@ def get_plane(buf, pos, reference, steps, start, stop, out):
         pos = marks + patches
     changed, pos = _varint(buf, pos)
     total = np.int64(0)
-    code = np.int64(0)
+    codes = np.int64(0)
     if changed:
         total, pos = _varint(buf, pos)
         _check(buf, pos, 1)
-        code = np.int64(buf[pos]) & 3
+        codes = np.int64(buf[pos])
         pos += 1
-    at_counts = pos + changed * _width(code)
-    at_when = at_counts + changed
-    at_marks = at_when + total
+    code, mask_code = codes & 3, codes >> 2 & 3
+    at_masks = pos + changed * _width(code)
+    at_marks = at_masks + changed * _width(mask_code)
     _check(buf, pos, at_marks + total - pos)
     events = np.empty((3, total), np.int64)
     used = 0
@@ -367,20 +371,24 @@ def get_plane(buf, pos, reference, steps, start, stop, out):
     i = 0
     for c in range(changed):
         cell += _int_at(buf, pos, c, changed, code) + 1
-        changes = np.int64(buf[at_counts + c]) + 1
-        if cell >= size or i + changes > total:
+        if cell >= size:
             raise ValueError("payload names a cell beyond the last")
-        time = 0
-        for _ in range(changes):
-            time += np.int64(buf[at_when + i]) + 1
-            if time <= start:
-                state[cell] ^= buf[at_marks + i]
-            elif time < stop:
-                events[0, used] = time
-                events[1, used] = cell
-                events[2, used] = buf[at_marks + i]
-                used += 1
-            i += 1
+        mask = _int_at(buf, at_masks, c, changed, mask_code)
+        time = 1
+        while mask:
+            if mask & 1:
+                if i >= total:
+                    raise ValueError("payload names more changes than it holds")
+                if time <= start:
+                    state[cell] ^= buf[at_marks + i]
+                elif time < stop:
+                    events[0, used] = time
+                    events[1, used] = cell
+                    events[2, used] = buf[at_marks + i]
+                    used += 1
+                i += 1
+            mask >>= 1
+            time += 1
     begins, numbers = _by_step(events, used, start, stop)
     for k in range(stop - start):
         for j in range(begins[k], begins[k + 1]):
