@@ -280,21 +280,22 @@ class Client:
     ) -> "Client":
         """Returns a client that has answered a ping; waits for the game to come up."""
         deadline = time.monotonic() + deadlines.start
-        while (connection := Connection.open(port, deadline)) is None:
-            if not alive():
-                raise errors.EngineCrashed("the game ended while it was starting")
-            if time.monotonic() + _CONNECT_PAUSE_SECONDS > deadline:
-                raise errors.EngineTimeout("the game did not start before the deadline")
-            time.sleep(_CONNECT_PAUSE_SECONDS)
-        client = cls(connection, deadlines)
         try:
-            client.send(
-                sc2api_pb2.Request(ping=sc2api_pb2.RequestPing()), _left(deadline)
-            )
-            client.receive()
-        except errors.EngineError:
-            client.close()
-            raise
+            while (connection := Connection.open(port, deadline)) is None:
+                if not alive():
+                    raise errors.EngineCrashed("the game ended while it was starting")
+                time.sleep(_CONNECT_PAUSE_SECONDS)
+            client = cls(connection, deadlines)
+            try:
+                ping = sc2api_pb2.Request(ping=sc2api_pb2.RequestPing())
+                client.call(ping, _left(deadline))
+            except errors.EngineError:
+                client.close()
+                raise
+        except errors.EngineTimeout as error:
+            raise errors.EngineTimeout(
+                "the game did not start before the deadline"
+            ) from error
         return client
 
     def send(self, request: sc2api_pb2.Request, timeout_seconds: float) -> None:
