@@ -1,7 +1,7 @@
 """Optional memory of the vector stream: none, an LSTM, or a transformer over past steps.
 
 In: latents of consecutive steps [K, B, D], which of them start an episode, and the state
-left by the steps before. Out: the latents with memory added, and the new state.
+left by the steps before, whose arrays have B first. Out: the latents with memory added, and the new state.
 The paper's reference agents have none; its section on memory compares the three.
 """
 
@@ -77,8 +77,8 @@ class TransformerMemory(nnx.Module):
         self.age = nnx.Embed(length + 1, size, rngs=rngs)
 
     def initial(self, batch_size: int) -> State:
-        """Returns a state without a past: latents [L, B, D], and which are real [L, B]."""
-        shape = (self.length, batch_size)
+        """Returns a state without a past: latents [B, L, D], and which are real [B, L]."""
+        shape = (batch_size, self.length)
         return {
             "past": jnp.zeros((*shape, self.size), jnp.float32),
             "valid": jnp.zeros(shape, bool),
@@ -89,11 +89,12 @@ class TransformerMemory(nnx.Module):
     ) -> tuple[jax.Array, State]:
         """Returns x with what attention over the past adds, and the last L latents."""
         steps = len(x)
-        past = jax.lax.stop_gradient(state["past"])
+        past = jax.lax.stop_gradient(state["past"]).swapaxes(0, 1)
+        was_valid = state["valid"].T
         line = jnp.concatenate([past, x])  # [L + K, B, D]
-        valid = jnp.concatenate([state["valid"], jnp.ones_like(first)])
+        valid = jnp.concatenate([was_valid, jnp.ones_like(first)])
         # Steps of an earlier episode have a smaller number.
-        starts = jnp.concatenate([jnp.zeros_like(state["valid"]), first])
+        starts = jnp.concatenate([jnp.zeros_like(was_valid), first])
         episode = jnp.cumsum(starts, axis=0)
         index = jnp.arange(len(line))
         age = index[-steps:, None] - index[None, :]  # [K, L + K]
@@ -111,8 +112,8 @@ class TransformerMemory(nnx.Module):
         out = self.mlp(x + mixed.transpose(1, 0, 2))
         same_as_last = valid & (episode == episode[-1])
         return out, {
-            "past": line[-self.length :],
-            "valid": same_as_last[-self.length :],
+            "past": line[-self.length :].swapaxes(0, 1),
+            "valid": same_as_last[-self.length :].T,
         }
 
 

@@ -1,0 +1,172 @@
+"""What a run writes down as it goes: a CSV, TensorBoard events, and a picture of the curves.
+
+In: a dict of numbers per logged update. Out: files in the run's folder. The CSV holds no
+times, so the same run gives the same bytes, resumed or not.
+"""
+
+import csv
+import html
+import math
+import struct
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+from starmill.schema import shards
+
+CSV, EVENTS, CURVES = (
+    "metrics.csv",
+    "events.out.tfevents.{number}.starmill",
+    "curves.svg",
+)
+Row = dict[str, float]
+
+
+class Journal:
+    """Appends rows. On a resumed run, rows after the checkpoint are cut off first."""
+
+    def __init__(self, folder: Path, *, update: int = 0) -> None:
+        self._folder = folder
+        self._rows = [row for row in read_rows(folder / CSV) if row["update"] <= update]
+        self._rewrite()
+        earlier = len(list(folder.glob(EVENTS.format(number="*"))))
+        self._events = EventWriter(folder / EVENTS.format(number=f"{earlier:04d}"))
+
+    def __enter__(self) -> "Journal":
+        """Returns itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Closes the event file, and draws the curves."""
+        self._events.close()
+        if self._rows:
+            (self._folder / CURVES).write_text(curves(self._rows), encoding="utf-8")
+
+    def add(self, update: int, frames: int, metrics: Mapping[str, float]) -> None:
+        """Writes one row: update, frames, then metrics by name."""
+        row = {"update": float(update), "frames": float(frames)}
+        row |= {name: float(metrics[name]) for name in sorted(metrics)}
+        new_columns = self._rows and set(row) != set(self._rows[-1])
+        self._rows.append(row)
+        if new_columns or len(self._rows) == 1:
+            self._rewrite()
+        else:
+            with (self._folder / CSV).open("a", encoding="utf-8", newline="") as file:
+                csv.writer(file).writerow(_cells(row, list(row)))
+        self._events.add(update, {k: v for k, v in row.items() if k != "update"})
+
+    def _rewrite(self) -> None:
+        if not self._rows:
+            (self._folder / CSV).unlink(missing_ok=True)
+            return
+        names = list(dict.fromkeys(name for row in self._rows for name in row))
+        partial = self._folder / f"{CSV}.partial"
+        with partial.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(names)
+            writer.writerows(_cells(row, names) for row in self._rows)
+        partial.replace(self._folder / CSV)
+
+
+def read_rows(path: Path) -> list[Row]:
+    """Returns a CSV's rows as numbers; empty cells are left out, no file has no rows."""
+    if not path.exists():
+        return []
+    with path.open(encoding="utf-8", newline="") as file:
+        return [
+            {name: float(cell) for name, cell in row.items() if cell}
+            for row in csv.DictReader(file)
+        ]
+
+
+class EventWriter:
+    """A TensorBoard event file, written by hand: TFRecords of small protobuf messages.
+
+    Event: wall_time (1, double), step (2, varint), file_version (3) or summary (5); a summary
+    has values (1), each a tag (1) and a simple_value (2, float).
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._file: BinaryIO = path.open("wb")
+        self._write(_field(3, b"brain.Event:2"))
+
+    def add(self, step: int, values: Mapping[str, float]) -> None:
+        """Writes one event with a scalar for each value."""
+        summary = b"".join(
+            _field(
+                1,
+                _field(1, name.encode()) + b"\x15" + struct.pack("<f", value),
+            )
+            for name, value in values.items()
+        )
+        self._write(b"\x10" + _varint(step) + _field(5, summary))
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._file.close()
+
+    def _write(self, rest: bytes) -> None:
+        event = b"\x09" + struct.pack("<d", time.time()) + rest
+        self._file.write(shards.frame_record(event))
+        self._file.flush()
+
+
+def curves(rows: Sequence[Row], columns: int = 3) -> str:
+    """Returns an SVG with one small chart for each metric over frames."""
+    names = [n for n in rows[-1] if n not in ("update", "frames")]
+    width, height, gap = 300, 150, 34
+    lines = -(-len(names) // columns)
+    total = (columns * (width + gap) + gap, lines * (height + gap) + gap)
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{total[0]}" '
+        f'height="{total[1]}" font-family="sans-serif" font-size="11">',
+        '<rect width="100%" height="100%" fill="white"/>',
+    ]
+    for number, name in enumerate(names):
+        left = gap + number % columns * (width + gap)
+        top = gap + number // columns * (height + gap)
+        parts.append(_chart(rows, name, left, top, width, height))
+    return "\n".join([*parts, "</svg>", ""])
+
+
+def _chart(
+    rows: Sequence[Row], name: str, left: int, top: int, width: int, height: int
+) -> str:
+    points = [
+        (row["frames"], row[name])
+        for row in rows
+        if name in row and math.isfinite(row[name])
+    ]
+    if not points:
+        return ""
+    xs, ys = zip(*points, strict=True)
+    low, high = min(ys), max(ys)
+    wide, tall = max(max(xs), 1.0), (high - low) or 1.0
+    path = " ".join(
+        f"{left + x / wide * width:.1f},{top + height - (y - low) / tall * height:.1f}"
+        for x, y in points
+    )
+    return (
+        f'<rect x="{left}" y="{top}" width="{width}" height="{height}" fill="none" '
+        f'stroke="#bbb"/><text x="{left}" y="{top - 5}">{html.escape(name)}: '
+        f"{ys[0]:.4g} to {ys[-1]:.4g} (from {low:.4g} up to {high:.4g})</text>"
+        f'<polyline points="{path}" fill="none" stroke="#1f5fa8" stroke-width="1.5"/>'
+    )
+
+
+def _cells(row: Row, names: Sequence[str]) -> list[str]:
+    return [f"{row[name]:.9g}" if name in row else "" for name in names]
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def _field(number: int, data: bytes) -> bytes:
+    return _varint(number << 3 | 2) + _varint(len(data)) + data
