@@ -42,5 +42,9 @@ demo: setup
 perf: setup
 	$(BIN)/python -m perf $(if $(ONLY),--only $(ONLY))
 
+# Damaged replays at the reader; every input is a function of its number. INPUTS=... for less.
+fuzz: setup
+	$(BIN)/python -m tests.fuzz_replays --inputs $(or $(INPUTS),200000)
+
 clean:
 	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

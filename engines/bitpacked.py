@@ -34,7 +34,7 @@ _STACK = 1024
 _MAX_CAPTURES = 4096
 # Values take bits, or are one of a few children of what does; an array of nothings takes
 # none. Types visited per bit of input, over ten times what any real replay needs.
-_WORK_PER_BIT, _WORK_AT_LEAST = 8, 4096
+_WORK_PER_BIT, _WORK_AT_LEAST = 2, 4096
 
 
 class Program(NamedTuple):

@@ -35,25 +35,27 @@ _CONTROL, _SLOT = 4, 9
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What a replay may cost. The defaults are several times what real replays need.
+    """What a replay may cost: reading any file takes under two seconds and 512 MB.
+
+    The defaults are several times what the largest real replays need.
 
     file_bytes: the largest seen is under 4 MiB.
     table_entries: of the archive's two tables; replays have up to 32 and 18.
     metadata_bytes, details_bytes, init_data_bytes, events_bytes: of a member, unpacked.
     events: game or tracker events of one replay.
-    values: Python objects made when a member is decoded whole.
-    seconds: time for decoding one member whole.
+    values: Python objects made when a member, or one event, is decoded whole.
+    seconds: time for that.
     """
 
     file_bytes: int = 32 * _MIB
     table_entries: int = 4096
     metadata_bytes: int = _MIB
-    details_bytes: int = 4 * _MIB
-    init_data_bytes: int = 4 * _MIB
-    events_bytes: int = 32 * _MIB
-    events: int = 2_000_000
-    values: int = 5_000_000
-    seconds: float = 60.0
+    details_bytes: int = _MIB
+    init_data_bytes: int = _MIB
+    events_bytes: int = 16 * _MIB
+    events: int = 1_000_000
+    values: int = 300_000
+    seconds: float = 2.0
 
     def __post_init__(self) -> None:
         """Checks that every limit lets something through."""
@@ -257,6 +259,7 @@ class ReplayFile:
         reader = values.BitReader(data, protocol.types, self._meter())
         loop = 0
         while not reader.done:
+            reader.meter = self._meter()
             try:
                 (delta,) = reader.value(protocol.delta).values()
                 user = reader.value(protocol.user or 0)
@@ -284,14 +287,20 @@ class ReplayFile:
         if data is None or protocol.tracker_id is None:
             return
         reader = values.TaggedReader(data, self._meter())
-        loop = 0
+        loop = events = 0
         while not reader.done:
+            reader.meter = self._meter()
+            events += 1
             try:
+                if events > self._limits.events:
+                    raise errors.FormatError(f"more than {events - 1} events")
                 delta, number, event = reader.value(), reader.value(), reader.value()
-                if not isinstance(delta, tuple) or number not in protocol.tracker_types:
+                loop += _tracker_delta(delta)
+                if not isinstance(number, int) or number not in protocol.tracker_types:
                     raise errors.FormatError(f"expected an event, found id {number!r}")
-                loop += int(delta[1])
-            except (errors.FormatError, TypeError) as error:
+                if not isinstance(event, dict):
+                    raise errors.FormatError("expected a struct for an event")
+            except errors.FormatError as error:
                 raise errors.ReplayError(
                     RejectReason.BAD_EVENTS, f"{name}: {error}"
                 ) from error
@@ -350,6 +359,13 @@ class ReplayFile:
                 reason, f"{where}: expected a struct, found {type(fields).__name__}"
             )
         return fields
+
+
+def _tracker_delta(delta: Any) -> int:
+    """Returns the loops between two tracker events: a choice of widths of number."""
+    if not isinstance(delta, tuple) or not isinstance(delta[1], int):
+        raise errors.FormatError(f"expected a number of loops, found {delta!r:.50}")
+    return delta[1]
 
 
 def _either(name: str) -> tuple[str, str]:

@@ -48,11 +48,12 @@ class TaggedReader:
     """Reads self-describing values one after the other.
 
     A struct becomes a dict from field tag to value, a choice a pair (tag, value).
+    meter: may be renewed between values.
     """
 
     def __init__(self, data: bytes, meter: Meter) -> None:
         self._data = data
-        self._meter = meter
+        self.meter = meter
         self.position = 0
 
     @property
@@ -94,7 +95,7 @@ class TaggedReader:
 
     def value(self, depth: int = 0) -> Any:
         """Returns the next value."""
-        self._meter.tick()
+        self.meter.tick()
         if depth > _MAX_DEPTH:
             raise errors.FormatError(f"nested too deeply (byte {self.position})")
         kind = self._bytes(1)[0]
@@ -153,12 +154,15 @@ def named(value: Any, types: bitpacked.TypeTable, number: int) -> Any:
 
 
 class BitReader:
-    """Reads bit-packed values of given types one after the other."""
+    """Reads bit-packed values of given types one after the other.
+
+    meter: may be renewed between values.
+    """
 
     def __init__(self, data: bytes, types: bitpacked.TypeTable, meter: Meter) -> None:
         self._data = data
         self._types = types
-        self._meter = meter
+        self.meter = meter
         self._position = 0  # in bits
 
     @property
@@ -191,7 +195,7 @@ class BitReader:
 
     def value(self, number: int) -> Any:
         """Returns the next value, which is of the type with this number."""
-        self._meter.tick()
+        self.meter.tick()
         kind, arguments = self._types[number]
         if kind == "_int":
             return self._integer(arguments[0])

@@ -1,0 +1,366 @@
+"""Feeds the replay reader damaged files and watches it: `make fuzz`.
+
+Every input is a function of its number, so a failure is repeated with `--first N
+--inputs 1`. Inputs are made from real replays (where ../shared is there) and from made ones:
+by damaging bytes anywhere, by changing fields of the archive's encrypted tables and putting
+them back encrypted, by damaging a member's *unpacked* bytes and packing them again, and by
+hostile values of their own. The reader may only raise the project's errors, must take less
+than two seconds of CPU per input, and the process must stay under 512 MB.
+
+Work runs in child processes, so that a crash of the interpreter is seen and named.
+"""
+
+import argparse
+import faulthandler
+import functools
+import itertools
+import json
+import multiprocessing
+import random
+import resource
+import struct
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+from starmill.converters import timing
+from starmill.engines import mpq, replay_file
+from starmill.schema import errors
+from tests import replay_factory as factory
+
+MAX_SECONDS = 2.0
+MAX_BYTES = 512 << 20
+_SHARED = Path(__file__).resolve().parent.parent.parent / "shared"
+_NUMBERS = [0, 1, 2, 0x7F, 0x80, 0xFF, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF]
+_MEMBERS = [
+    "replay.details", "replay.details.backup", "replay.initData", "replay.initData.backup",
+    "replay.game.events", "replay.gamemetadata.json", "replay.tracker.events",
+]  # fmt: skip
+# Building whole values is slow and not what reads replays in bulk: one input in so many,
+# and so many events of it.
+_WHOLE_EVERY = 4
+_WHOLE_EVENTS = 60
+
+
+@functools.cache
+def seeds() -> list[bytes]:
+    """Files to damage: small real ones, the whole golden set's smallest, and made ones."""
+    found = [factory.replay(), factory.replay(pack=True)]
+    found.append(factory.archive(factory.members(), factory.header(), sector_shift=0))
+    found.append(factory.archive(factory.members(), factory.header(), method=2))
+    real = sorted(_SHARED.glob("*/**/*.SC2Replay")) if _SHARED.is_dir() else []
+    found += [path.read_bytes() for path in real if path.stat().st_size < 60_000]
+    return found
+
+
+@functools.cache
+def _members(seed: int) -> dict[str, bytes]:
+    """The members of a seed that can be unpacked."""
+    out = {}
+    try:
+        archive = mpq.Archive(seeds()[seed], max_table_entries=4096)
+    except errors.ReplayError:
+        return out
+    for name in _MEMBERS:
+        try:
+            data = archive.read(name, 1 << 22)
+        except errors.ReplayError:
+            continue
+        if data is not None:
+            out[name] = data
+    out["header"] = archive.user_data
+    return out
+
+
+def damaged_bytes(data: bytes, rng: random.Random) -> bytes:
+    """Damage that knows nothing of the format."""
+    out = bytearray(data)
+    for _ in range(rng.choice([1, 1, 2, 5, 20])):
+        if not out:
+            return bytes(out)
+        at = rng.randrange(len(out))
+        kind = rng.randrange(8)
+        if kind == 0:
+            out[at] ^= 1 << rng.randrange(8)
+        elif kind == 1:
+            out[at] = rng.choice([0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)])
+        elif kind == 2:
+            del out[at : at + rng.choice([1, 4, 100])]
+        elif kind == 3:
+            out[at:at] = rng.randbytes(rng.choice([1, 2, 50]))
+        elif kind == 4:
+            out[at : at + 4] = struct.pack("<I", rng.choice(_NUMBERS))
+        elif kind == 5:
+            del out[at:]
+        elif kind == 6:
+            end = at + rng.choice([1, 8, 200])
+            out[at:end] = bytes([rng.choice([0, 0xFF, 0x80])]) * len(out[at:end])
+        else:
+            source = rng.randrange(len(out))
+            out[at : at + 64] = out[source : source + 64]
+    return bytes(out)
+
+
+def damaged_head(data: bytes, rng: random.Random) -> bytes:
+    """Damage in the first headers, where offsets and counts are."""
+    start = rng.choice([0, 1024])
+    end = min(len(data), start + rng.choice([16, 44, 208]))
+    return data[:start] + damaged_bytes(data[start:end], rng) + data[end:]
+
+
+def damaged_tables(data: bytes, rng: random.Random) -> bytes:
+    """Fields of the encrypted tables changed, and the tables encrypted again."""
+    if len(data) < 1056 or data[1024:1028] != b"MPQ\x1a":
+        return damaged_bytes(data, rng)
+    fields = struct.unpack_from("<4s2I2H4I", data, 1024)
+    for name, offset, count in (
+        ("(hash table)", fields[5], fields[7]),
+        ("(block table)", fields[6], fields[8]),
+    ):
+        start, size = 1024 + offset, 16 * min(count, 64)
+        if start + size > len(data) or not size:
+            continue
+        table = bytearray(
+            factory.crypt_table(data[start : start + size], name, decrypt=True)
+        )
+        for _ in range(rng.choice([0, 1, 2, 8])):
+            at = 4 * rng.randrange(size // 4)
+            old = struct.unpack_from("<I", table, at)[0]
+            near = (old + rng.choice([-1, 1, 16])) & 0xFFFFFFFF
+            flags = old ^ 1 << rng.randrange(32)
+            struct.pack_into("<I", table, at, rng.choice([near, flags, *_NUMBERS]))
+        stored = factory.crypt_table(bytes(table), name)
+        data = data[:start] + stored + data[start + size :]
+    return data
+
+
+def _rebuilt(members: dict[str, bytes], rng: random.Random) -> bytes:
+    header = members.pop("header", b"")
+    return factory.archive(
+        members,
+        header,
+        method=rng.choice([2, 2, 0, 16]),
+        sector_shift=rng.choice([None, None, None, 0, 3]),
+    )
+
+
+def damaged_member(seed: int, rng: random.Random) -> bytes:
+    """One or two members damaged where decoders see it, the container sound."""
+    members = dict(_members(seed))
+    if not members:
+        return damaged_bytes(seeds()[seed], rng)
+    for _ in range(rng.choice([1, 1, 2])):
+        name = rng.choice(list(members))
+        members[name] = damaged_bytes(members[name], rng)
+    return _rebuilt(members, rng)
+
+
+def hostile_member(seed: int, rng: random.Random) -> bytes:
+    """A member with content made to hurt: bombs, depth, huge numbers."""
+    members = dict(_members(seed)) or {"header": factory.header(), **factory.members()}
+    size = rng.choice([100, 10_000, 200_000])
+    blob = rng.choice(
+        [
+            b"\0" * size,
+            b"\xff" * size,
+            b"\x04\x01" * size,  # optionals in optionals
+            b"\x05\x02\x00" * size,  # structs in structs
+            b"\x00\xfe\xff\xff\xff\x0f" * (size // 6),  # arrays of billions
+            b"\x09" + b"\x80" * size,  # a number without end
+            b"\x00" + factory.varint(size) + b"\x09\x02" * size,  # very many numbers
+            b"[" * size,
+            b'{"a":' * size,
+            json.dumps(_json(rng, 4)).encode(),
+            b'{"Players":[' + b'{"MMR":1e999},' * (size // 20) + b"{}]}",
+            rng.randbytes(size),
+        ]
+    )
+    name = rng.choice([*_MEMBERS, "header"])
+    members[name] = blob if name != "header" else blob[:2000]
+    for other in list(members):
+        if other != name and other.startswith(name.removesuffix(".backup")):
+            del members[other]
+    return _rebuilt(members, rng)
+
+
+def _json(rng: random.Random, depth: int) -> object:
+    keys = [
+        "Players",
+        "MMR",
+        "APM",
+        "Result",
+        "Title",
+        "PlayerID",
+        "Engine",
+        "DataVersion",
+    ]
+    leaves = [None, True, 0, -1, 1 << 70, 1e308, "x", "\ud800", "\0", -36400]
+    kind = rng.randrange(3) if depth else 2
+    if kind == 0:
+        return {rng.choice(keys): _json(rng, depth - 1) for _ in range(4)}
+    if kind == 1:
+        return [_json(rng, depth - 1) for _ in range(3)]
+    return rng.choice(leaves)
+
+
+def make(number: int) -> bytes:
+    """Returns the input with this number."""
+    rng = random.Random(number)
+    seed = rng.randrange(len(seeds()))
+    kind = rng.randrange(6)
+    if kind == 0:
+        return damaged_bytes(seeds()[seed], rng)
+    if kind == 1:
+        return damaged_head(seeds()[seed], rng)
+    if kind == 2:
+        return damaged_tables(seeds()[seed], rng)
+    if kind == 3:
+        return hostile_member(seed, rng)
+    return damaged_member(seed, rng)
+
+
+def read_everything(data: bytes, whole: bool = True) -> str:
+    """Reads all there is; returns the row's status. Only project errors are caught.
+
+    whole: also build whole initData and events.
+    """
+    row = replay_file.replay_row(data, "fuzz")
+    try:
+        replay = replay_file.open_replay(data)
+    except errors.StarmillError:
+        return row.status
+    parts: list[Callable[[], object]] = [
+        lambda: replay.header,
+        lambda: replay.metadata,
+        lambda: replay.details,
+        lambda: replay.lobby,
+        lambda: timing.step_plan(
+            next(iter(timing.action_frames(replay.game_events()).values()), [])
+        ),
+    ]
+    if whole:
+        parts += [
+            lambda: replay.init_data,
+            lambda: list(itertools.islice(replay.full_game_events(), _WHOLE_EVENTS)),
+            lambda: list(itertools.islice(replay.tracker_events(), _WHOLE_EVENTS)),
+        ]
+    for part in parts:
+        try:
+            part()
+        except errors.StarmillError:
+            continue
+    return row.status
+
+
+def check(number: int) -> tuple[str, float]:
+    """Runs one input; returns the row's status and the CPU seconds it took."""
+    data = make(number)
+    began = time.process_time()
+    status = read_everything(data, whole=number % _WHOLE_EVERY == 0)
+    return status, time.process_time() - began
+
+
+def _memory_bytes() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def _child(first: int, count: int, pipe: object) -> None:
+    """Runs inputs first:first+count, saying before each which it is."""
+    for number in range(first, first + count):
+        pipe.send(("begin", number))
+        faulthandler.dump_traceback_later(120, exit=True)  # a real hang, wall clock
+        try:
+            status, seconds = check(number)
+        except Exception as error:  # noqa: BLE001 - this is what is looked for
+            pipe.send(("problem", f"input {number}: {type(error).__name__}: {error}"))
+            continue
+        pipe.send(("done", (status, seconds)))
+        if seconds > MAX_SECONDS:
+            pipe.send(("problem", f"input {number}: took {seconds:.1f} s of CPU"))
+        if _memory_bytes() > MAX_BYTES:
+            pipe.send(("problem", f"input {number}: {_memory_bytes() >> 20} MB in all"))
+            break
+    faulthandler.cancel_dump_traceback_later()
+    pipe.send(("end", _memory_bytes()))
+
+
+class Result:
+    """What a run saw."""
+
+    def __init__(self) -> None:
+        self.inputs, self.slowest, self.memory = 0, 0.0, 0
+        self.statuses: Counter[str] = Counter()
+        self.problems: list[str] = []
+
+
+def run(first: int, inputs: int, seconds: float, per_child: int = 20_000) -> Result:
+    """Runs inputs in child processes until they, or the seconds, are used up."""
+    result, context = Result(), multiprocessing.get_context("spawn")
+    deadline = time.monotonic() + seconds
+    number, end = first, first + inputs
+    while number < end and time.monotonic() < deadline:
+        reader, writer = context.Pipe(duplex=False)
+        count = min(per_child, end - number)
+        child = context.Process(
+            target=_child, args=(number, count, writer), daemon=True
+        )
+        child.start()
+        writer.close()
+        number = _listen(reader, child, number, result, deadline)
+        child.join()
+    return result
+
+
+def _listen(reader, child, number: int, result: Result, deadline: float) -> int:
+    """Takes a child's messages until it ends; returns the next input to run."""
+    while True:
+        try:
+            kind, value = reader.recv()
+        except EOFError:
+            child.join()
+            result.problems.append(
+                f"input {number}: the process died ({child.exitcode})"
+            )
+            return number + 1
+        if kind == "begin":
+            number = value
+        elif kind == "done":
+            result.inputs += 1
+            result.statuses[str(value[0])] += 1
+            result.slowest = max(result.slowest, value[1])
+            if time.monotonic() > deadline:
+                child.terminate()
+                return number + 1
+        elif kind == "problem":
+            result.problems.append(value)
+        else:
+            result.memory = max(result.memory, value)
+            return number + 1
+
+
+def main() -> int:
+    """Runs the fuzzer and prints what it saw."""
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz_replays")
+    parser.add_argument(
+        "--first", type=int, default=0, help="number of the first input"
+    )
+    parser.add_argument("--inputs", type=int, default=200_000)
+    parser.add_argument("--seconds", type=float, default=float("inf"))
+    args = parser.parse_args()
+    began = time.monotonic()
+    result = run(args.first, args.inputs, args.seconds)
+    for problem in result.problems:
+        sys.stdout.write(problem + "\n")
+    sys.stdout.write(
+        f"fuzz  {result.inputs:,} inputs from {len(seeds())} files in "
+        f"{time.monotonic() - began:,.0f} s; slowest {result.slowest:.2f} s of CPU, "
+        f"most memory {result.memory >> 20} MB, {len(result.problems)} problems\n"
+        f"      {dict(result.statuses.most_common())}\n"
+    )
+    return 1 if result.problems else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
