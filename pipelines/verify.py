@@ -1,0 +1,382 @@
+"""Is a dataset what it says? Every byte re-hashed, every record re-decoded, every row checked.
+
+In: a dataset's folder. Out: every problem found, as sentences that name the file and the
+episode. `replayed` plays chosen replays again and compares what comes out, array by array.
+Nothing here raises for what is wrong with the data; only a manifest that cannot be read does.
+"""
+
+import collections
+import concurrent.futures
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from starmill.pipelines import transforms, worker
+from starmill.schema import (
+    codec,
+    errors,
+    manifest,
+    shards,
+    specs,
+    storage,
+    table,
+)
+from starmill.schema.replay import RejectReason, ReplayRow
+
+_READ_BYTES = 1 << 24
+# Arrays whose bounds are nominal, as the reference's are: unit columns exceed them (tags,
+# counts), and delays are passed on as they are.
+_UNBOUNDED = ("raw_units", "action/delay")
+_IGNORED_FILES = ("_work",)
+
+
+class Problem(NamedTuple):
+    """One thing that is wrong. where: a file, an episode, or a part of one."""
+
+    where: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.what}"
+
+
+class Checked(NamedTuple):
+    """What was looked at, and what was wrong with it."""
+
+    problems: list[Problem]
+    files: int
+    episodes: int
+    steps: int
+    size_bytes: int
+
+
+def verify(
+    folder: str,
+    content: manifest.Manifest,
+    *,
+    threads: int = 1,
+    on_shard: Callable[[], None] = lambda: None,
+) -> Checked:
+    """Checks files, tables and records against each other and against the manifest."""
+    problems = list(_check_files(folder, content))
+    rows = _read_table(folder, table.EPISODES, table.EPISODE_SCHEMA, problems)
+    left_out = _read_table(folder, table.QUARANTINE, table.QUARANTINE_SCHEMA, problems)
+    if rows is not None:
+        problems += _check_table(rows, content)
+    if left_out is not None:
+        problems += _check_quarantine(left_out, rows, content)
+    by_shard: dict[str, list[dict[str, Any]]] = collections.defaultdict(list)
+    for row in rows.to_pylist() if rows is not None else ():
+        by_shard[row["shard"]].append(row)
+
+    def one(entry: shards.ShardEntry) -> tuple[list[Problem], int]:
+        found = _check_shard(folder, entry, by_shard.get(entry.name, []), content)
+        on_shard()
+        return found
+
+    steps = 0
+    with concurrent.futures.ThreadPoolExecutor(max(1, threads)) as pool:
+        for found, count in pool.map(one, content.shards):
+            problems += found
+            steps += count
+    return Checked(
+        problems=problems,
+        files=len(content.shards) + len(content.files) + 1,
+        episodes=rows.num_rows if rows is not None else 0,
+        steps=steps,
+        size_bytes=content.size_bytes,
+    )
+
+
+def _check_files(folder: str, content: manifest.Manifest) -> Iterator[Problem]:
+    listed = {entry.name for entry in content.files}
+    listed |= {entry.name for entry in content.shards}
+    present = set(storage.names(folder))
+    for name in sorted(listed - present):
+        yield Problem(name, "the manifest lists it, but it is missing")
+    for name in sorted(present - listed - {manifest.NAME, *_IGNORED_FILES}):
+        if name.endswith(".tfrecord"):
+            yield Problem(name, "a shard that the manifest does not list")
+    for entry in content.files:
+        if entry.name in present:
+            yield from _check_file(folder, entry.name, entry.size_bytes, entry.sha256)
+
+
+def _check_file(
+    folder: str, name: str, size_bytes: int, sha256: str
+) -> Iterator[Problem]:
+    """Re-hashes a file in pieces, so that a shard of any size needs little memory."""
+    url = storage.join(folder, name)
+    try:
+        found = storage.size_bytes(url)
+        digest = hashlib.sha256()
+        reader = storage.RangeReader(folder)
+        for begin in range(0, found, _READ_BYTES):
+            digest.update(reader.read(name, begin, min(begin + _READ_BYTES, found)))
+        reader.close()
+    except (errors.FormatError, OSError) as error:
+        yield Problem(name, f"cannot be read: {error}")
+        return
+    if found != size_bytes:
+        yield Problem(name, f"expected {size_bytes:,} bytes, found {found:,}")
+    if digest.hexdigest() != sha256:
+        yield Problem(name, f"expected sha256 {sha256}, found {digest.hexdigest()}")
+
+
+def _read_table(
+    folder: str, name: str, schema: pa.Schema, problems: list[Problem]
+) -> pa.Table | None:
+    try:
+        url = storage.join(folder, name)
+        return table.parse_table(storage.read(url), schema, name)
+    except errors.FormatError as error:
+        problems.append(Problem(name, str(error)))
+        return None
+
+
+def _check_table(rows: pa.Table, content: manifest.Manifest) -> Iterator[Problem]:
+    where = table.EPISODES
+    if rows.num_rows != content.episodes:
+        yield Problem(
+            where, f"has {rows.num_rows:,} rows, the manifest says {content.episodes:,}"
+        )
+    found = table.statistics(rows)
+    for key in sorted({*found, *content.statistics}):
+        if found.get(key) != content.statistics.get(key):
+            yield Problem(
+                where,
+                f"{key}: the table gives {found.get(key)}, "
+                f"the manifest says {content.statistics.get(key)}",
+            )
+    if len(set(rows.column("replay_id").to_pylist())) != content.replays:
+        yield Problem(where, f"the manifest says {content.replays:,} replays")
+    entries = {entry.name: entry for entry in content.shards}
+    seen: set[str] = set()
+    for row in rows.to_pylist():
+        name = row["episode_id"]
+        if name in seen:
+            yield Problem(name, "is in the table twice")
+        seen.add(name)
+        if name != f"{row['replay_id']}-{row['player_id']}":
+            yield Problem(name, "is not replay_id and player_id joined")
+        entry = entries.get(row["shard"])
+        if entry is None:
+            yield Problem(name, f"is in {row['shard']}, which the manifest lacks")
+        elif entry.split != row["split"]:
+            yield Problem(name, f"split {row['split']}, but its shard is {entry.split}")
+
+
+def _check_quarantine(
+    left_out: pa.Table, rows: pa.Table | None, content: manifest.Manifest
+) -> Iterator[Problem]:
+    where = table.QUARANTINE
+    if left_out.num_rows != content.quarantined:
+        yield Problem(
+            where,
+            f"has {left_out.num_rows:,} rows, the manifest says {content.quarantined:,}",
+        )
+    known = {reason.value for reason in RejectReason}
+    made = set(rows.column("episode_id").to_pylist()) if rows is not None else set()
+    for row in left_out.to_pylist():
+        name = f"{row['replay_id']}-{row['player_id']}"
+        if row["reason"] not in known:
+            yield Problem(where, f"{name}: {row['reason']!r} is no reason")
+        if name in made:
+            yield Problem(where, f"{name}: is among the episodes too")
+
+
+def _check_shard(
+    folder: str,
+    entry: shards.ShardEntry,
+    rows: list[dict[str, Any]],
+    content: manifest.Manifest,
+) -> tuple[list[Problem], int]:
+    problems = list(_check_file(folder, entry.name, entry.size_bytes, entry.sha256))
+    if any(problem.what.startswith("cannot be read") for problem in problems):
+        return problems, 0
+    rows = sorted(rows, key=lambda row: row["offsets"][0] if row["offsets"] else -1)
+    if len(rows) != entry.episodes:
+        problems.append(
+            Problem(
+                entry.name,
+                f"the manifest says {entry.episodes:,} episodes, the table {len(rows):,}",
+            )
+        )
+    reader = storage.RangeReader(folder)
+    expected, previous, steps = 0, "", 0
+    for row in rows:
+        name = f"{entry.name}: {row['episode_id']}"
+        if row["episode_id"] <= previous:
+            problems.append(Problem(name, "episodes are not sorted by id"))
+        previous = row["episode_id"]
+        if not row["offsets"] or row["offsets"][0] != expected:
+            problems.append(Problem(name, f"expected to begin at byte {expected:,}"))
+        expected = row["offsets"][-1] if row["offsets"] else expected
+        try:
+            steps += _check_episode(reader, row, content, problems, name)
+        except errors.FormatError as error:
+            problems.append(Problem(name, str(error)))
+    reader.close()
+    if expected != entry.size_bytes:
+        problems.append(
+            Problem(
+                entry.name,
+                f"its episodes end at byte {expected:,} of {entry.size_bytes:,}",
+            )
+        )
+    if steps != entry.steps:
+        problems.append(
+            Problem(
+                entry.name, f"the manifest says {entry.steps:,} steps, found {steps:,}"
+            )
+        )
+    return problems, steps
+
+
+def _check_episode(
+    reader: storage.RangeReader,
+    row: Mapping[str, Any],
+    content: manifest.Manifest,
+    problems: list[Problem],
+    name: str,
+) -> int:
+    records = []
+    offsets = row["offsets"]
+    for begin, end in zip(offsets[:-1], offsets[1:], strict=True):
+        framed = reader.read(row["shard"], begin, end)
+        records.append(shards.unframe_record(framed, f"byte {begin:,}"))
+    digest = hashlib.sha256(b"".join(records)).hexdigest()
+    if digest != row["sha256"]:
+        problems.append(
+            Problem(name, f"expected sha256 {row['sha256']}, found {digest}")
+        )
+    steps, last_loop = 0, -1
+    for arrays in chunks(records, content, name):
+        what = _array_problems(arrays, content, last_loop)
+        problems += [Problem(name, f"step {steps} on: {text}") for text in what]
+        loops = arrays["game_loop"]
+        steps += len(loops)
+        last_loop = int(loops[-1])
+    for field, found in (("steps", steps), ("game_loops", last_loop)):
+        if row[field] != found:
+            problems.append(
+                Problem(name, f"{field}: the table says {row[field]}, found {found}")
+            )
+    return steps
+
+
+def chunks(
+    records: list[bytes], content: manifest.Manifest, where: str
+) -> Iterator[dict[str, Any]]:
+    """Yields an episode's arrays, chunk by chunk."""
+    if not records:
+        raise errors.ShardCorrupt(f"{where}: has no records")
+    header = codec.Header(records[0], content.settings, where)
+    wanted = specs.episode_specs(content.settings)
+    for number, record in enumerate(records[1:]):
+        chunk = codec.Chunk(header, record, f"{where}, chunk {number}")
+        if chunk.index != number:
+            raise errors.ShardCorrupt(
+                f"{where}: expected chunk {number}, found {chunk.index}"
+            )
+        out = {
+            key: np.empty((chunk.steps, *spec.shape), spec.dtype)
+            for key, spec in wanted.items()
+        }
+        chunk.read(0, chunk.steps, out)
+        yield out
+
+
+def _array_problems(
+    arrays: Mapping[str, Any], content: manifest.Manifest, last_loop: int
+) -> Iterator[str]:
+    for key, spec in specs.episode_specs(content.settings).items():
+        if key in _UNBOUNDED:
+            continue
+        for bound, beyond in ((spec.minimum, np.less), (spec.maximum, np.greater)):
+            if isinstance(bound, int) and beyond(arrays[key], bound).any():
+                values = arrays[key][beyond(arrays[key], bound)]
+                yield (
+                    f"{key}: expected {spec.minimum} to {spec.maximum}, "
+                    f"found {int(values[0])}"
+                )
+    loops = np.concatenate([[last_loop], arrays["game_loop"]])
+    if (np.diff(loops) <= 0).any():
+        yield "game_loop: expected ascending loops"
+    if "action/delay" in arrays:
+        gaps = np.diff(arrays["game_loop"])
+        said = arrays["action/delay"][: len(gaps)]
+        if not np.array_equal(gaps, said):
+            yield "action/delay: expected the loops until the next step"
+
+
+def sample(content: pa.Table, count: int) -> list[str]:
+    """Returns ids of up to `count` replays with both sides made, chosen by hash."""
+    sides = collections.Counter(content.column("replay_id").to_pylist())
+    ids = sorted(
+        sides, key=lambda name: hashlib.sha256(f"verify {name}".encode()).digest()
+    )
+    return ids[:count]
+
+
+def replayed(
+    folder: str,
+    content: manifest.Manifest,
+    rows: pa.Table,
+    found: Mapping[str, ReplayRow],
+    wanted: Iterable[str],
+    player: worker.Worker,
+    password: str | None = None,
+) -> Iterator[Problem]:
+    """Plays replays again and yields what differs from their stored episodes.
+
+    found: replay id -> its row, of those whose files were found.
+    """
+    reader = storage.RangeReader(folder)
+    for replay_id in wanted:
+        if replay_id not in found:
+            yield Problem(replay_id, "its replay file was not found; pass --replays")
+            continue
+        row = found[replay_id]
+        stored = [r for r in rows.to_pylist() if r["replay_id"] == replay_id]
+        sides = tuple(sorted(r["player_id"] for r in stored))
+        result = player.run(transforms.read_replay(row.source, password), row, sides)
+        for failed in result.quarantine:
+            name = f"{replay_id}-{failed.player_id}"
+            yield Problem(name, f"cannot be played again: {failed.reason}")
+        made = {episode.meta.episode_id: episode for episode in result.episodes}
+        for old in stored:
+            if old["episode_id"] in made:
+                new = list(made[old["episode_id"]].records)
+                yield from _compare(reader, old, new, content)
+
+
+def _compare(
+    reader: storage.RangeReader,
+    old: Mapping[str, Any],
+    new: list[bytes],
+    content: manifest.Manifest,
+) -> Iterator[Problem]:
+    name = old["episode_id"]
+    try:
+        data = reader.read(old["shard"], old["offsets"][0], old["offsets"][-1])
+        records = list(shards.records_of(data, old["shard"]))
+        if records == new:
+            return
+        step = 0
+        pairs = zip(
+            chunks(records, content, name), chunks(new, content, name), strict=False
+        )
+        for stored, again in pairs:
+            differ = [k for k in stored if not np.array_equal(stored[k], again[k])]
+            if differ:
+                yield Problem(name, f"played again, step {step} on differs in {differ}")
+                return
+            step += len(stored["game_loop"])
+    except errors.FormatError as error:
+        yield Problem(name, str(error))
+        return
+    yield Problem(name, "played again, it has other records (same arrays so far)")
