@@ -5,6 +5,8 @@ fields of 300 units one by one on message objects takes 8 ms, this 0.5 ms; the r
 the same messages (a test compares the two). Knows wire types only, no message.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -86,7 +88,7 @@ class MessageColumns:
     def points(
         self,
         number: int,
-        coordinates: list[ArrayLike],
+        coordinates: Sequence[ArrayLike],
         present: NDArray[np.bool_] | None = None,
     ) -> None:
         """Adds a message of two or three floats, numbered from 1. Each of shape [n]."""
