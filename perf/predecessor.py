@@ -1,0 +1,97 @@
+"""The predecessor's record and loader, rebuilt from its published description, as a baseline.
+
+A record is one episode: a tf.train.Example with one bytes feature per array, each deflated by
+zlib at its default level, in a TFRecord file of its own. The loader is its tf.data pipeline:
+files interleaved, records decoded whole, episodes cut into steps, steps batched into unrolls,
+unrolls shuffled in a buffer and batched. Same options, same order of operations.
+"""
+
+import os
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import numpy as np
+import tensorflow as tf
+
+from starmill.schema import episode, specs
+from starmill.schema import settings as settings_lib
+
+Spec = dict[str, tuple[tf.DType, tuple[int, ...]]]
+
+
+def feature_specs(settings: settings_lib.ConverterSettings) -> Spec:
+    """Returns dtype and shape of each feature by its path in the record."""
+    found = {
+        f"observation/{key}": (tf.as_dtype(spec.dtype), spec.shape)
+        for key, spec in specs.episode_specs(settings).items()
+    }
+    return {**found, "step_type": (tf.int32, ())}
+
+
+def encode(arrays: episode.Arrays) -> bytes:
+    """Returns an episode's record. Without the re-reading that the original adds as a check."""
+    steps = len(arrays["game_loop"])
+    step_type = np.full(steps, episode.MID, np.int32)
+    step_type[0], step_type[-1] = episode.FIRST, episode.LAST
+    rows = {f"observation/{key}": array for key, array in arrays.items()}
+    features = {
+        path: tf.train.Feature(
+            bytes_list=tf.train.BytesList(value=[zlib.compress(array.tobytes())])
+        )
+        for path, array in {**rows, "step_type": step_type}.items()
+    }
+    example = tf.train.Example(features=tf.train.Features(feature=features))
+    return bytes(example.SerializeToString())
+
+
+def write(path: Path, record: bytes) -> None:
+    """Writes a file with one record."""
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        writer.write(record)
+
+
+def decoder(settings: settings_lib.ConverterSettings) -> Any:
+    """Returns the function from a serialized record to a dict of tensors."""
+    features = feature_specs(settings)
+    strings = {path: tf.io.FixedLenFeature((), tf.string) for path in features}
+
+    def decode(serialized: Any) -> dict[str, Any]:
+        parsed = tf.io.parse_single_example(serialized, strings)
+        out = {}
+        for path, (dtype, shape) in features.items():
+            raw = tf.io.decode_compressed(parsed[path], compression_type="ZLIB")
+            out[path] = tf.reshape(tf.io.decode_raw(raw, dtype), (-1, *shape))
+        return out
+
+    return decode
+
+
+def unrolls(
+    pattern: str,
+    settings: settings_lib.ConverterSettings,
+    *,
+    batch_size: int,
+    unroll: int,
+    shuffle: int,
+) -> Iterator[dict[str, np.ndarray]]:
+    """Yields batches for ever, as its learner gets them."""
+    files = tf.data.Dataset.list_files(pattern, shuffle=True)
+    data = files.interleave(
+        tf.data.TFRecordDataset, num_parallel_calls=tf.data.AUTOTUNE
+    )
+    data = data.map(decoder(settings), num_parallel_calls=tf.data.AUTOTUNE).repeat()
+    data = data.flat_map(tf.data.Dataset.from_tensor_slices).batch(unroll)
+    data = data.shuffle(buffer_size=shuffle, reshuffle_each_iteration=True)
+    data = data.batch(batch_size).prefetch(tf.data.AUTOTUNE).prefetch(1)
+    yield from data.as_numpy_iterator()
+
+
+def random_step(path: Path, settings: settings_lib.ConverterSettings, step: int) -> Any:
+    """Returns one step of an episode: all of it must be inflated to get there."""
+    record = next(iter(tf.data.TFRecordDataset(str(path)).take(1)))
+    decoded = decoder(settings)(record)
+    return {key: value[step].numpy() for key, value in decoded.items()}
