@@ -1,0 +1,241 @@
+"""Blizzard's game data API: which replay packs there are for a version of the game.
+
+In: credentials and a client version like "4.9.2". Out: the packs' addresses. HTTP with
+deadlines, bounded retries with backoff, and a new token when one expires. The token goes
+nowhere but to the API's own host, and neither it nor the secret is ever in a message.
+"""
+
+import base64
+import dataclasses
+import http.client
+import json
+import logging
+import math
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from starmill.schema import errors
+
+_log = logging.getLogger(__name__)
+
+NAMESPACE = "s2-client-replays"
+_PAGE_SIZE = 100
+_MAX_PAGES = 10_000
+_MAX_JSON_BYTES = 64 << 20
+_MAX_RETRY_AFTER_SECONDS = 300.0
+# Errors of the network that another attempt may cure.
+NETWORK_ERRORS = (urllib.error.URLError, http.client.HTTPException, OSError)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Credentials:
+    """An API client of the user's own; the secret is not shown."""
+
+    client_id: str
+    client_secret: str = dataclasses.field(repr=False)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Service:
+    """Where the API is and how patiently to speak to it.
+
+    attempts: how often a request is tried in all.
+    wait_seconds: before the second attempt; doubled before each further one.
+    timeout_seconds: without a byte arriving.
+    """
+
+    token_url: str = "https://us.battle.net/oauth/token"
+    api_url: str = "https://us.api.blizzard.com"
+    attempts: int = 6
+    wait_seconds: float = 1.0
+    timeout_seconds: float = 60.0
+
+    def __post_init__(self) -> None:
+        """Checks the numbers and addresses."""
+        for url in (self.token_url, self.api_url):
+            checked_url(url)
+        if self.attempts < 1 or self.wait_seconds < 0 or self.timeout_seconds <= 0:
+            raise errors.ConfigError(
+                "expected at least one attempt and positive times, found "
+                f"{self.attempts}, {self.wait_seconds}, {self.timeout_seconds}"
+            )
+
+
+class Refused(errors.StarmillError):
+    """The server's answer is final: trying again would not help."""
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Redirects would carry the token to wherever they point."""
+
+    def redirect_request(self, *_: Any, **__: Any) -> None:
+        return None
+
+
+def checked_url(url: str) -> str:
+    """Returns the URL; ConfigError unless it is http or https."""
+    parts = urllib.parse.urlsplit(url)
+    if parts.scheme not in ("https", "http") or not parts.hostname:
+        raise errors.ConfigError(f"expected an http or https URL, found {url!r}")
+    return url
+
+
+def retried(service: Service, what: str, action: Callable[[], Any]) -> Any:
+    """Returns the action's result, trying again while failures may pass.
+
+    Raises Refused if the server says no, or if the last attempt fails too.
+    """
+    for attempt in range(1, service.attempts + 1):
+        wait = service.wait_seconds * 2 ** (attempt - 1)
+        try:
+            return action()
+        except urllib.error.HTTPError as error:
+            with error:
+                problem = f"HTTP {error.code} {error.reason}"
+                wait = max(wait, _retry_after(error.headers.get("Retry-After")))
+            if error.code != 429 and error.code < 500:
+                raise Refused(f"{what}: {problem}") from error
+            last: Exception = error
+        except NETWORK_ERRORS as error:
+            problem, last = f"{type(error).__name__}: {error}", error
+        if attempt == service.attempts:
+            raise Refused(f"{what}: {problem}, {attempt} times") from last
+        _log.warning("%s: %s; again in %.1f s", what, problem, wait)
+        time.sleep(wait)
+    raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+def _retry_after(text: str | None) -> float:
+    try:
+        seconds = float(text or 0)
+    except ValueError:  # a date: our own backoff will do
+        return 0.0
+    return min(seconds, _MAX_RETRY_AFTER_SECONDS) if math.isfinite(seconds) else 0.0
+
+
+class Client:
+    """Speaks to the API; fetches a token when it needs one."""
+
+    def __init__(self, credentials: Credentials, service: Service) -> None:
+        self._credentials = credentials
+        self._service = service
+        self._token = ""
+        self._opener = urllib.request.build_opener(_NoRedirect())
+
+    def _fetch_token(self) -> str:
+        pair = f"{self._credentials.client_id}:{self._credentials.client_secret}"
+        request = urllib.request.Request(
+            self._service.token_url,
+            data=urllib.parse.urlencode({"grant_type": "client_credentials"}).encode(),
+            headers={
+                "Authorization": "Basic " + base64.b64encode(pair.encode()).decode(),
+                "Content-Type": "application/x-www-form-urlencoded",
+            },
+        )
+        answer = retried(self._service, "access token", lambda: self._json(request))
+        token = answer.get("access_token")
+        if not isinstance(token, str) or not token:
+            raise Refused("access token: expected one in the answer, found none")
+        return token
+
+    def _json(self, request: urllib.request.Request) -> dict[str, Any]:
+        timeout = self._service.timeout_seconds
+        with self._opener.open(request, timeout=timeout) as answer:
+            body = answer.read(_MAX_JSON_BYTES + 1)
+        if len(body) > _MAX_JSON_BYTES:
+            raise Refused(f"expected at most {_MAX_JSON_BYTES} bytes of JSON")
+        try:
+            parsed = json.loads(body)
+        except (ValueError, RecursionError) as error:
+            # Proxies answer 200 with a page of their own; the next attempt may get through.
+            raise http.client.HTTPException(f"expected JSON: {error}") from error
+        if not isinstance(parsed, dict):
+            raise http.client.HTTPException("expected a JSON object")
+        if parsed.get("status") == "nok":
+            raise Refused(f"the server says: {parsed.get('reason')!r:.200}")
+        return parsed
+
+    def get(self, url: str, parameters: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Returns the JSON of an address of the API; takes a new token once if refused."""
+        if _origin(url) != _origin(self._service.api_url):
+            raise Refused(
+                f"{url}: expected an address at {self._service.api_url}; the token "
+                "goes nowhere else"
+            )
+        for fresh in (False, True):
+            if fresh or not self._token:
+                self._token = self._fetch_token()
+            try:
+                answer: dict[str, Any] = retried(
+                    self._service,
+                    url,
+                    lambda: self._json(self._request(url, parameters)),
+                )
+            except Refused as error:
+                cause = error.__cause__
+                expired = (
+                    isinstance(cause, urllib.error.HTTPError) and cause.code == 401
+                )
+                if not expired or fresh:
+                    raise
+            else:
+                return answer
+        raise AssertionError("unreachable: the second round returns or raises")
+
+    def _request(
+        self, url: str, parameters: dict[str, Any] | None
+    ) -> urllib.request.Request:
+        query = urllib.parse.urlencode({"namespace": NAMESPACE, **(parameters or {})})
+        joint = "&" if urllib.parse.urlsplit(url).query else "?"
+        return urllib.request.Request(
+            f"{url}{joint}{query}", headers={"Authorization": f"Bearer {self._token}"}
+        )
+
+    def pack_urls(self, client_version: str) -> list[str]:
+        """Returns the addresses of all packs for a version, sorted."""
+        base = self.get(f"{self._service.api_url}/data/sc2/archive_url/base_url")
+        folder = base.get("base_url")
+        if not isinstance(folder, str):
+            raise Refused("base_url: expected an address, found none")
+        found = []
+        for href in sorted(self._archive_pages(client_version)):
+            path = self.get(href).get("path")
+            if not isinstance(path, str):
+                raise Refused(f"{href}: expected the path of a pack, found none")
+            found.append(checked_url(urllib.parse.urljoin(folder, path)))
+        return sorted(set(found))
+
+    def _archive_pages(self, client_version: str) -> Iterator[str]:
+        """Yields the address that describes each pack of a version."""
+        url = f"{self._service.api_url}/data/sc2/search/archive"
+        for page in range(1, _MAX_PAGES + 1):
+            answer = self.get(
+                url,
+                {
+                    "client_version": client_version,
+                    "_pageSize": _PAGE_SIZE,
+                    "_page": page,
+                },
+            )
+            try:
+                results, pages = answer["results"], int(answer["pageCount"])
+                for result in results:
+                    if result["data"]["client_version"] == client_version:
+                        yield str(result["key"]["href"])
+            except (KeyError, TypeError, ValueError) as error:
+                raise Refused(
+                    f"{url}: expected results and pageCount, page {page} has others: "
+                    f"{type(error).__name__} {error}"
+                ) from error
+            if page >= pages:
+                return
+        raise Refused(f"{url}: more than {_MAX_PAGES} pages")
+
+
+def _origin(url: str) -> tuple[str, str | None, int | None]:
+    parts = urllib.parse.urlsplit(url)
+    return parts.scheme, parts.hostname, parts.port

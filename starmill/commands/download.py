@@ -1,0 +1,142 @@
+"""`starmill download`: replay packs from Blizzard's API."""
+
+import argparse
+import json
+import os
+import threading
+from pathlib import Path
+
+from starmill import progress
+from starmill.pipelines import blizzard, download
+from starmill.schema import errors
+
+EXAMPLES = """\
+  export BLIZZARD_CLIENT_ID=... BLIZZARD_CLIENT_SECRET=...
+  starmill download --version 4.9.2 --out packs/ --accept-license
+  starmill download --version 4.9.1 --version 4.9.2 --list
+"""
+_LICENSE = "https://blzdistsc2-a.akamaihd.net/AI_AND_MACHINE_LEARNING_LICENSE.html"  # Blizzard's
+_ID, _SECRET = "BLIZZARD_CLIENT_ID", "BLIZZARD_CLIENT_SECRET"  # noqa: S105 - names
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the options. Secrets are no options: others can see a command line."""
+    parser.add_argument(
+        "--version",
+        action="append",
+        required=True,
+        metavar="4.9.2",
+        help="version of the game whose replays are wanted; repeatable",
+    )
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help="where packs go")
+    parser.add_argument(
+        "--list", action="store_true", help="print the packs' addresses and stop"
+    )
+    parser.add_argument(
+        "--credentials",
+        type=Path,
+        metavar="FILE.json",
+        help='{"client_id": ..., "client_secret": ...}, readable by you alone; '
+        f"else {_ID} and {_SECRET} of the environment",
+    )
+    parser.add_argument(
+        "--accept-license",
+        action="store_true",
+        help=f"you agree to Blizzard's AI and machine learning license: {_LICENSE}",
+    )
+    defaults = blizzard.Service()
+    parser.add_argument("--api-url", default=defaults.api_url)
+    parser.add_argument("--token-url", default=defaults.token_url)
+    parser.add_argument("--attempts", type=int, default=defaults.attempts)
+    parser.add_argument("--wait-seconds", type=float, default=defaults.wait_seconds)
+    parser.add_argument(
+        "--timeout-seconds", type=float, default=defaults.timeout_seconds
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Lists or downloads; exit 1 if some packs could not be had."""
+    if not args.list and args.out is None:
+        raise errors.ConfigError("pass --out FOLDER, or --list to see what there is")
+    if not args.list and not args.accept_license:
+        raise errors.ConfigError(
+            f"the packs come under the terms at {_LICENSE}; pass --accept-license if you "
+            "agree to them"
+        )
+    service = blizzard.Service(
+        token_url=args.token_url,
+        api_url=args.api_url.rstrip("/"),
+        attempts=args.attempts,
+        wait_seconds=args.wait_seconds,
+        timeout_seconds=args.timeout_seconds,
+    )
+    client = blizzard.Client(read_credentials(args.credentials), service)
+    urls = []
+    for version in args.version:
+        try:
+            found = client.pack_urls(version)
+        except blizzard.Refused as error:
+            raise errors.ConfigError(f"packs of {version}: {error}") from error
+        if not found:
+            raise errors.ConfigError(f"packs of {version}: the server has none")
+        urls += [url for url in found if url not in urls]
+    if args.list:
+        print("\n".join(urls))
+        return 0
+    return _download(urls, args.out, service)
+
+
+def _download(urls: list[str], folder: Path, service: blizzard.Service) -> int:
+    finished = 0
+    lock = threading.Lock()
+
+    def count(_: download.Pack | download.Failure) -> None:
+        nonlocal finished
+        with lock:
+            finished += 1
+
+    with progress.Progress("download", len(urls), "packs", lambda: finished):
+        done, failed = download.fetch_all(urls, folder, service, count)
+    for failure in failed:
+        print(failure.detail)
+    size = sum(pack.size_bytes for pack in done)
+    there = sum(pack.reused for pack in done)
+    print(
+        f"{folder}: {len(done)} of {len(urls)} packs ({there} were there), "
+        f"{size / 1e9:,.2f} GB, {len(failed)} failed"
+    )
+    return 1 if failed else 0
+
+
+def read_credentials(path: Path | None) -> blizzard.Credentials:
+    """Returns the credentials of a file or of the environment; never shows the secret."""
+    if path is None:
+        values: dict[str, object] = {
+            "client_id": os.environ.get(_ID),
+            "client_secret": os.environ.get(_SECRET),
+        }
+        where = f"{_ID} and {_SECRET} of the environment, or pass --credentials FILE"
+    else:
+        values, where = _file_values(path), f"client_id and client_secret in {path}"
+    if not all(isinstance(value, str) and value for value in values.values()):
+        raise errors.ConfigError(f"no credentials: expected {where}")
+    return blizzard.Credentials(
+        client_id=str(values["client_id"]), client_secret=str(values["client_secret"])
+    )
+
+
+def _file_values(path: Path) -> dict[str, object]:
+    try:
+        if path.stat().st_mode & 0o077:
+            raise errors.ConfigError(
+                f"{path}: others can read it; run: chmod 600 {path}"
+            )
+        data = json.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise errors.ConfigError(f"{path}: {error.strerror}") from error
+    except ValueError as error:
+        # The error itself would quote the file.
+        raise errors.ConfigError(f"{path}: expected JSON") from error
+    if not isinstance(data, dict):
+        raise errors.ConfigError(f"{path}: expected a JSON object")
+    return {key: data.get(key) for key in ("client_id", "client_secret")}
