@@ -275,6 +275,7 @@ class Header:
                 f"{self.layout.fingerprint.hex()}..."
             )
         payload = _inflate(_decompressor(None), record[_PREFIX.size :], where)
+        self.payload = payload
         self.check = _check_of(record)
         self.decompressor = _decompressor(payload)
         self.planes: dict[str, Bytes] = {}
@@ -310,9 +311,14 @@ class Chunk:
                 f"{where or 'record'}: expected 1 to {STEPS_PER_CHUNK} steps, "
                 f"found {self.steps}"
             )
-        payload = _inflate(header.decompressor, record[begin:], where)
         self._header = header
-        self._view = _Sections(payload, header.layout, where)
+        self._where = where
+        self.replace_payload(_inflate(header.decompressor, record[begin:], where))
+
+    def replace_payload(self, payload: bytes) -> None:
+        """Reads from another payload; for tests of what damage does."""
+        self.payload = payload
+        self._view = _Sections(payload, self._header.layout, self._where)
 
     def read(self, start: int, stop: int, out: Mapping[str, NDArray[Any]]) -> None:
         """Writes steps start:stop into out[key][0 : stop - start], for the keys in out."""
@@ -494,6 +500,17 @@ def decode(
         chunk.read(0, chunk.steps, {key: array[at:] for key, array in out.items()})
         at += chunk.steps
     return out
+
+
+def payloads(
+    records: Sequence[bytes], settings: settings_lib.ConverterSettings
+) -> list[bytes]:
+    """Returns what records hold before compression: the part no zstd release can change."""
+    header = Header(records[0], settings, "record 0")
+    return [header.payload] + [
+        Chunk(header, record, f"record {number}").payload
+        for number, record in enumerate(records[1:], 1)
+    ]
 
 
 def check_sequence(chunks: Sequence[Chunk], where: str = "episode") -> None:

@@ -219,6 +219,8 @@ def _next_order(buf, t, flag, absent, order, rows, cursors, sizes, at):
     if flag == _SAME:
         for i in range(count):
             if absent[i] >> (t - 1) & 1 and not absent[i] >> t & 1:
+                if kept >= count:
+                    raise ValueError("payload has a row twice")
                 order[kept] = i
                 kept += 1
         return kept
@@ -228,6 +230,8 @@ def _next_order(buf, t, flag, absent, order, rows, cursors, sizes, at):
             new += 1
     survivors = order[:kept].copy()
     size = kept + new
+    if size > count:
+        raise ValueError("payload has a row twice")
     taken = 0
     r = 0
     for _ in range(new):
@@ -266,7 +270,7 @@ def get_units(buf, pos, steps, start, stop, out, begin, stride, counts):
     _check(buf, 0, capacity // 64)
     count, pos = _varint(buf, pos + 4)
     _check(buf, pos, 1)
-    code = np.int64(buf[pos])
+    code = np.int64(buf[pos]) & 3
     pos += 1
     _check(buf, pos, count * _width(code))
     absent = np.empty(count, np.int64)
@@ -313,8 +317,8 @@ def get_units(buf, pos, steps, start, stop, out, begin, stride, counts):
             state[events[1, i]] = events[2, i]
         if stride:
             row = begin + k * stride
-            if rows > stride:
-                raise ValueError("payload has more rows than the spec allows")
+        if (stride and rows > stride) or row + rows > out.shape[0]:
+            raise ValueError("payload has more rows than the spec allows")
         for r in range(rows):
             source = order[r] * columns
             for c in range(columns):
