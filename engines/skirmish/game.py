@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from starmill.engines.skirmish import commands, maps, setup, simulation, vision
+from starmill.engines.skirmish import entries, maps, setup
 from starmill.engines.skirmish import world as world_lib
 from starmill.schema import errors
 
@@ -149,7 +149,7 @@ class Game:
             2: [()] * 10,
         }
         self.result: dict[int, str] | None = None
-        vision.refresh(self.world)
+        entries.refresh_vision(self.world.state)
 
     @property
     def loop(self) -> int:
@@ -163,14 +163,14 @@ class Game:
         for item in inputs:
             self._apply(item)
         if self.result is None:
-            simulation.advance(self.world, 1)
+            entries.advance(self.world.state, 1)
             self._check_end()
 
     def advance(self, loops: int) -> int:
         """Plays up to `loops` loops without inputs; returns how many (fewer if the game ends)."""
         before = self.loop
         if self.result is None and loops > 0:
-            simulation.advance(self.world, loops)
+            entries.advance(self.world.state, loops)
             self._check_end()
         return self.loop - before
 
@@ -203,7 +203,7 @@ class Game:
 
     def available_abilities(self, row: int, *, ignore_cost: bool = False) -> list[int]:
         """Returns the specific ability ids that the unit in this row could be given now."""
-        found: NDArray[np.int32] = commands.available(self.world, row, ignore_cost)
+        found: NDArray[np.int32] = entries.available(self.world.state, row, ignore_cost)
         return [int(ability) for ability in found]
 
     def rows_of(self, tags: Sequence[int]) -> NDArray[np.int64]:
@@ -229,8 +229,8 @@ class Game:
             case UnitCommand():
                 point = item.target_point or (0.0, 0.0)
                 kind = 1 if item.target_point is not None else 0
-                commands.order(
-                    self.world,
+                entries.order(
+                    self.world.state,
                     item.player,
                     item.ability_id,
                     np.asarray(item.unit_tags, np.int64),
@@ -242,7 +242,7 @@ class Game:
                 )
             case Autocast():
                 tags = np.asarray(item.unit_tags, np.int64)
-                commands.toggle(self.world, item.player, item.ability_id, tags)
+                entries.toggle(self.world.state, item.player, item.ability_id, tags)
             case CameraMove():
                 x0, y0, x1, y1 = self.map.playable
                 camera = self.world.players[item.player]

@@ -8,7 +8,7 @@ was given out, like the game's own tags. Positions are in world units, y points 
 are radians (0 east, counter-clockwise), durations are game loops.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,10 +29,10 @@ UPGRADE_LIMIT = 320
 TAG_SHIFT = 18
 # Slots of `World.clock`.
 LOOP, ROWS, EVENTS, ERRORS, RNG, CHANGED, FLAGS, NEXT_FIELD = range(8)
-# Not hashed: caches, the map, rules, and logs that were or were not read.
-DERIVED = frozenset(
-    ("fields", "field_goals", "unit_rules", "ability_rules", "events", "errors")
-)
+# Not hashed: the record that holds the rest, and logs that were or were not read.
+DERIVED = frozenset(("state", "events", "errors"))
+GRID = 176  # cells of the largest map, each way
+FIELD_SLOTS = 48
 
 # One unit. Meaning beyond the name:
 #   alive: 0 free row, 1 alive. A passenger is alive with carrier >= 0 and has no position.
@@ -44,8 +44,9 @@ DERIVED = frozenset(
 #     the hatchery of a larva, the townhall of a worker; -1 none.
 #   order_count, buff_count, cargo_count: how many rows of the side arrays are in use.
 #   life: loops to live, -1 for ever. buff_remain, buff_max: of its timed buff or life, 0 none.
-#   autocast: bit set of autocasts switched on (index in the rules).
-#   wait: loops of the current activity that are left (mining, warping in, morphing).
+#   autocast: bit set of autocasts that were switched from their default.
+#   wait: loops of mining left (workers), loops since the last larva (hatcheries), else the
+#     loop from which the unit's cooling ability can be used again.
 #   path_*: the next corner of its way, valid while path_until > loop.
 UNIT = np.dtype(
     [
@@ -90,6 +91,7 @@ UNIT = np.dtype(
         ("carry_vespene", "i4"),
         ("buff_remain", "i4"),
         ("buff_max", "i4"),
+        ("life_max", "i4"),
         ("attack_level", "i4"),
         ("armor_level", "i4"),
         ("shield_level", "i4"),
@@ -155,6 +157,7 @@ PLAYER = np.dtype(
     [
         ("camera_x", "f8"),
         ("camera_y", "f8"),
+        ("income", "f8"),
         ("race", "i4"),
         ("race_requested", "i4"),
         ("minerals", "i4"),
@@ -204,7 +207,13 @@ EVENT = np.dtype(
 )
 # A refused command. code: a value of sc2api's ActionResult.
 ERROR = np.dtype(
-    [("tag", "i8"), ("loop", "i4"), ("player", "i4"), ("ability", "i4"), ("code", "i4")],
+    [
+        ("tag", "i8"),
+        ("loop", "i4"),
+        ("player", "i4"),
+        ("ability", "i4"),
+        ("code", "i4"),
+    ],
     align=True,
 )
 
@@ -214,25 +223,31 @@ ERROR = np.dtype(
 EVENT_KINDS = ("none", "born", "started", "finished", "died", "changed", "upgrade")
 
 
-class World(NamedTuple):
-    """All arrays of one game. H, W: the map's height and width in cells; [row, column] = [y, x].
+# The record of type `state.STATE` that kernels work on: numba knows its fields, mypy does not.
+State = Any
 
+
+class World(NamedTuple):
+    """Views of all arrays of one game. H, W: the map's height and width; [row, column] = [y, x].
+
+    state: [1] of state.STATE, what kernels take; everything below is part of it.
     clock: [8] int64: LOOP, ROWS in use, EVENTS and ERRORS logged, RNG state, last loop at which
         anything CHANGED (income, production, destruction), FLAGS, NEXT_FIELD to overwrite.
-    units: [U] UNIT. orders: [U, 8] ORDER. buffs: [U, 4] BUFF. cargo: [U, 8] rows, -1 none.
+    units: [U + 1] UNIT; the last is the blank that new ones are copied from.
+    orders: [U + 1, 8] ORDER. buffs: [U + 1, 4] BUFF. cargo: [U + 1, 8] rows, -1 none.
     players: [3] PLAYER. upgrades: [3, 320] 1 once finished. researching: [3, 320] 1 while
         under research. counts: [3, 2048] finished units by raw type.
     pending: [3, 2048] unfinished or ordered units by raw type.
     visibility: [3, H, W] 0 hidden, 1 fogged, 2 visible. detection: [3, H, W] 1 where cloaked
         units are revealed to the player. creep: [H, W]. power: [3, H, W].
-    occupied: [H, W] building footprints. pathable, placeable, height: the map's.
+    occupied: [H, W] bit 0: under a building or resource; bit 1: too near resources for a
+        town hall. pathable, placeable, height: the map's.
     walkable: [H/2, W/2] what ground units can cross now, on the coarse grid of the paths.
     effects: [64] EFFECT. snapshots: [3, S] UNIT as last seen by that player, alive = 1 in use.
-    alerts: [3, 16]. events, errors: rings. fields: [F, H/2 * W/2] ways to recent goals (a cache;
-        not part of the state). field_goals: [F] goal cell of each, -1 none.
-    unit_rules: [2048] and ability_rules: [4600], constants of the rules.
+    alerts: [3, 16]. events, errors: logs, see EVENTS and ERRORS.
     """
 
+    state: np.ndarray
     clock: NDArray[np.int64]
     units: np.ndarray
     orders: np.ndarray
@@ -257,10 +272,6 @@ class World(NamedTuple):
     alerts: np.ndarray
     events: np.ndarray
     errors: np.ndarray
-    fields: NDArray[np.int16]
-    field_goals: NDArray[np.int32]
-    unit_rules: np.ndarray
-    ability_rules: np.ndarray
 
 
 def canonical_bytes(array: np.ndarray) -> bytes:

@@ -1,0 +1,88 @@
+"""All of a game in one record, the only argument that kernels need.
+
+Numba passes a record by its address; with an argument per array, the compiler took minutes and
+a call a fraction of a millisecond. Grids have the size of the largest map; a game on a smaller
+one uses their corner.
+"""
+
+import numpy as np
+
+from starmill.engines.skirmish import rules, world
+from starmill.engines.skirmish.world import GRID, MAX_UNITS, PLAYERS
+
+_ROWS = MAX_UNITS + 1
+STATE = np.dtype(
+    [
+        ("clock", "i8", (8,)),
+        ("map_width", "i8"),
+        ("map_height", "i8"),
+        ("units", world.UNIT, (_ROWS,)),
+        ("orders", world.ORDER, (_ROWS, world.MAX_ORDERS)),
+        ("buffs", world.BUFF, (_ROWS, world.MAX_BUFFS)),
+        ("cargo", "i4", (_ROWS, world.MAX_CARGO)),
+        ("players", world.PLAYER, (PLAYERS,)),
+        ("upgrades", "u1", (PLAYERS, world.UPGRADE_LIMIT)),
+        ("researching", "u1", (PLAYERS, world.UPGRADE_LIMIT)),
+        ("counts", "i4", (PLAYERS, world.TYPE_LIMIT)),
+        ("pending", "i4", (PLAYERS, world.TYPE_LIMIT)),
+        ("visibility", "u1", (PLAYERS, GRID, GRID)),
+        ("detection", "u1", (PLAYERS, GRID, GRID)),
+        ("creep", "u1", (GRID, GRID)),
+        ("power", "u1", (PLAYERS, GRID, GRID)),
+        ("occupied", "u1", (GRID, GRID)),
+        ("pathable", "u1", (GRID, GRID)),
+        ("placeable", "u1", (GRID, GRID)),
+        ("height", "u1", (GRID, GRID)),
+        ("walkable", "u1", (GRID // 2, GRID // 2)),
+        ("effects", world.EFFECT, (world.MAX_EFFECTS,)),
+        ("snapshots", world.UNIT, (PLAYERS, world.MAX_SNAPSHOTS)),
+        ("alerts", world.ALERT, (PLAYERS, world.MAX_ALERTS)),
+        ("events", world.EVENT, (world.MAX_EVENTS,)),
+        ("errors", world.ERROR, (world.MAX_ERRORS,)),
+        # Distances to recent goals: a cache, rebuilt from the terrain, no part of the state.
+        ("fields", "i2", (world.FIELD_SLOTS, (GRID // 2) * (GRID // 2))),
+        ("field_goals", "i4", (world.FIELD_SLOTS,)),
+        ("unit_rules", rules.UNIT_RULE, (world.TYPE_LIMIT,)),
+        ("ability_rules", rules.ABILITY_RULE, (rules.ABILITY_LIMIT,)),
+        ("sources", "i4", (rules.ABILITY_LIMIT, rules.TYPE_SOURCES)),
+    ],
+    align=True,
+)
+_GRIDS = frozenset(
+    (
+        "visibility",
+        "detection",
+        "creep",
+        "power",
+        "occupied",
+        "pathable",
+        "placeable",
+        "height",
+    )
+)
+
+
+def new_state(width: int, height: int) -> world.World:
+    """Returns a world of this size without units, its rules filled in, and its views."""
+    state = np.zeros(1, STATE)
+    state["map_width"] = width
+    state["map_height"] = height
+    state["unit_rules"][0] = rules.unit_rules()
+    state["ability_rules"][0] = rules.ability_rules()
+    state["sources"][0] = rules.sources()
+    state["field_goals"] = -1
+    state["cargo"] = -1
+    units = state["units"][0]
+    for name in ("carrier", "addon", "host"):
+        units[name] = -1
+    units["life"] = -1
+    units["hurt_loop"] = -10000
+    views = {}
+    for name in world.World._fields[1:]:
+        view = state[name][0]
+        if name in _GRIDS:
+            view = view[..., :height, :width]
+        elif name == "walkable":
+            view = view[: height // 2, : width // 2]
+        views[name] = view
+    return world.World(state=state, **views)
