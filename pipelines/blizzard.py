@@ -65,10 +65,6 @@ class Service:
             )
 
 
-class Refused(errors.StarmillError):
-    """The server's answer is final: trying again would not help."""
-
-
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
     """Redirects would carry the token to wherever they point."""
 
@@ -87,7 +83,7 @@ def checked_url(url: str) -> str:
 def retried(service: Service, what: str, action: Callable[[], Any]) -> Any:
     """Returns the action's result, trying again while failures may pass.
 
-    Raises Refused if the server says no, or if the last attempt fails too.
+    Raises DownloadError if the server says no, or if the last attempt fails too.
     """
     for attempt in range(1, service.attempts + 1):
         wait = service.wait_seconds * 2 ** (attempt - 1)
@@ -98,12 +94,12 @@ def retried(service: Service, what: str, action: Callable[[], Any]) -> Any:
                 problem = f"HTTP {error.code} {error.reason}"
                 wait = max(wait, _retry_after(error.headers.get("Retry-After")))
             if error.code != 429 and error.code < 500:
-                raise Refused(f"{what}: {problem}") from error
+                raise errors.DownloadError(f"{what}: {problem}") from error
             last: Exception = error
         except NETWORK_ERRORS as error:
             problem, last = f"{type(error).__name__}: {error}", error
         if attempt == service.attempts:
-            raise Refused(f"{what}: {problem}, {attempt} times") from last
+            raise errors.DownloadError(f"{what}: {problem}, {attempt} times") from last
         _log.warning("%s: %s; again in %.1f s", what, problem, wait)
         time.sleep(wait)
     raise AssertionError("unreachable: the last attempt returns or raises")
@@ -139,7 +135,9 @@ class Client:
         answer = retried(self._service, "access token", lambda: self._json(request))
         token = answer.get("access_token")
         if not isinstance(token, str) or not token:
-            raise Refused("access token: expected one in the answer, found none")
+            raise errors.DownloadError(
+                "access token: expected one in the answer, found none"
+            )
         return token
 
     def _json(self, request: urllib.request.Request) -> dict[str, Any]:
@@ -147,7 +145,9 @@ class Client:
         with self._opener.open(request, timeout=timeout) as answer:
             body = answer.read(_MAX_JSON_BYTES + 1)
         if len(body) > _MAX_JSON_BYTES:
-            raise Refused(f"expected at most {_MAX_JSON_BYTES} bytes of JSON")
+            raise errors.DownloadError(
+                f"expected at most {_MAX_JSON_BYTES} bytes of JSON"
+            )
         try:
             parsed = json.loads(body)
         except (ValueError, RecursionError) as error:
@@ -156,13 +156,15 @@ class Client:
         if not isinstance(parsed, dict):
             raise http.client.HTTPException("expected a JSON object")
         if parsed.get("status") == "nok":
-            raise Refused(f"the server says: {parsed.get('reason')!r:.200}")
+            raise errors.DownloadError(
+                f"the server says: {parsed.get('reason')!r:.200}"
+            )
         return parsed
 
     def get(self, url: str, parameters: dict[str, Any] | None = None) -> dict[str, Any]:
         """Returns the JSON of an address of the API; takes a new token once if refused."""
         if _origin(url) != _origin(self._service.api_url):
-            raise Refused(
+            raise errors.DownloadError(
                 f"{url}: expected an address at {self._service.api_url}; the token "
                 "goes nowhere else"
             )
@@ -175,7 +177,7 @@ class Client:
                     url,
                     lambda: self._json(self._request(url, parameters)),
                 )
-            except Refused as error:
+            except errors.DownloadError as error:
                 cause = error.__cause__
                 expired = (
                     isinstance(cause, urllib.error.HTTPError) and cause.code == 401
@@ -200,12 +202,14 @@ class Client:
         base = self.get(f"{self._service.api_url}/data/sc2/archive_url/base_url")
         folder = base.get("base_url")
         if not isinstance(folder, str):
-            raise Refused("base_url: expected an address, found none")
+            raise errors.DownloadError("base_url: expected an address, found none")
         found = []
         for href in sorted(self._archive_pages(client_version)):
             path = self.get(href).get("path")
             if not isinstance(path, str):
-                raise Refused(f"{href}: expected the path of a pack, found none")
+                raise errors.DownloadError(
+                    f"{href}: expected the path of a pack, found none"
+                )
             found.append(checked_url(urllib.parse.urljoin(folder, path)))
         return sorted(set(found))
 
@@ -227,13 +231,13 @@ class Client:
                     if result["data"]["client_version"] == client_version:
                         yield str(result["key"]["href"])
             except (KeyError, TypeError, ValueError) as error:
-                raise Refused(
+                raise errors.DownloadError(
                     f"{url}: expected results and pageCount, page {page} has others: "
                     f"{type(error).__name__} {error}"
                 ) from error
             if page >= pages:
                 return
-        raise Refused(f"{url}: more than {_MAX_PAGES} pages")
+        raise errors.DownloadError(f"{url}: more than {_MAX_PAGES} pages")
 
 
 def _origin(url: str) -> tuple[str, str | None, int | None]:

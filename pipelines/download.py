@@ -54,10 +54,10 @@ class Failure:
 
 
 def pack_name(url: str) -> str:
-    """Returns the file name of a pack; Refused if it is not a plain zip file's name."""
+    """Returns the file name of a pack; DownloadError if it is not a plain zip file's name."""
     name = urllib.parse.unquote(urllib.parse.urlsplit(url).path).rpartition("/")[2]
     if not _NAME.fullmatch(name):
-        raise blizzard.Refused(f"{url}: expected a pack's name, found {name!r}")
+        raise errors.DownloadError(f"{url}: expected a pack's name, found {name!r}")
     return name
 
 
@@ -75,7 +75,7 @@ def fetch_all(
     for url in urls:
         try:
             pack = _known(url, folder, record) or _fetch(url, folder, service)
-        except (blizzard.Refused, errors.ReplayError) as error:
+        except (errors.DownloadError, errors.ReplayError) as error:
             failure = Failure(url=url, detail=str(error))
             failed.append(failure)
             on_pack(failure)
@@ -141,7 +141,9 @@ def _fetch(url: str, folder: Path, service: blizzard.Service) -> Pack:
         # What is there is wrong, not short: going on from it could never help.
         part.unlink()
         note.unlink(missing_ok=True)
-        raise blizzard.Refused(f"{url}: {problem}; removed, run again to fetch it anew")
+        raise errors.DownloadError(
+            f"{url}: {problem}; removed, run again to fetch it anew"
+        )
     size, digest = part.stat().st_size, _file_hash(part, "sha256")
     part.replace(folder / name)
     note.unlink(missing_ok=True)
@@ -156,7 +158,7 @@ def _complete(url: str, part: Path, note: Path, service: blizzard.Service) -> An
             return blizzard.retried(
                 service, url, lambda: _transfer(url, part, note, service)
             )
-        except blizzard.Refused:
+        except errors.DownloadError:
             # A pack has gigabytes: a bad line that still brings some is worth it.
             if not part.exists() or part.stat().st_size <= before:
                 raise

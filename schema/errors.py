@@ -13,6 +13,7 @@
     ├── FormatError            bytes on disk are not what was promised: exit 2
     │   ├── ShardCorrupt
     │   └── ManifestMismatch
+    ├── DownloadError          a server refuses, or fails too often: listed, exit 1
     └── ConfigError            the request makes no sense: exit 2
 
 A message says what was expected, what was found, where, and what to do about it.
@@ -82,6 +83,10 @@ class ShardCorrupt(FormatError):
 
 class ManifestMismatch(FormatError):
     """A dataset, checkpoint or reference belongs to another schema or dataset."""
+
+
+class DownloadError(StarmillError):
+    """A server's answer is final, or it failed as often as we try."""
 
 
 class ConfigError(StarmillError):

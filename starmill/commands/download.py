@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
     for version in args.version:
         try:
             found = client.pack_urls(version)
-        except blizzard.Refused as error:
+        except errors.DownloadError as error:
             raise errors.ConfigError(f"packs of {version}: {error}") from error
         if not found:
             raise errors.ConfigError(f"packs of {version}: the server has none")

@@ -199,17 +199,17 @@ def test_an_expired_token_is_renewed_once(server: PackServer) -> None:
     assert len(client.pack_urls("4.9.1")) == 1
     assert server.asked("/oauth/token") == 2
     server.faults["api"] = ["401", "401"]
-    with pytest.raises(blizzard.Refused, match="401"):
+    with pytest.raises(errors.DownloadError, match="401"):
         client.pack_urls("4.9.1")
 
 
 def test_the_token_goes_to_the_api_alone(server: PackServer) -> None:
     server.foreign_href = "http://127.0.0.1:9"
-    with pytest.raises(blizzard.Refused, match="nowhere else"):
+    with pytest.raises(errors.DownloadError, match="nowhere else"):
         _urls(server)
     server.foreign_href = ""
     server.faults["api"] = ["302"]
-    with pytest.raises(blizzard.Refused, match="302"):
+    with pytest.raises(errors.DownloadError, match="302"):
         _urls(server)
     _urls(server)
     for _, path, headers in server.requests:
@@ -218,7 +218,7 @@ def test_the_token_goes_to_the_api_alone(server: PackServer) -> None:
 
 def test_wrong_credentials(server: PackServer) -> None:
     wrong = blizzard.Credentials(client_id=CLIENT_ID, client_secret="no")  # noqa: S106
-    with pytest.raises(blizzard.Refused, match="401"):
+    with pytest.raises(errors.DownloadError, match="401"):
         blizzard.Client(wrong, _service(server)).pack_urls("4.9.2")
 
 
@@ -230,7 +230,7 @@ def test_strange_names_never_become_paths() -> None:
         elif path == "%2e%2e%2fevil.zip":
             assert download.pack_name(url) == "evil.zip"
         else:
-            with pytest.raises(blizzard.Refused):
+            with pytest.raises(errors.DownloadError):
                 download.pack_name(url)
 
 
