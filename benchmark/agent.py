@@ -23,6 +23,10 @@ COLUMN = {name: i for i, (name, _) in enumerate(specs.UNIT_COLUMNS)}
 class Agent(Protocol):
     """Plays one side of one game at a time."""
 
+    @property
+    def settings(self) -> settings_lib.ConverterSettings:
+        """Returns the settings whose observations it takes."""
+
     def reset(self, seed: int, race: str) -> None:
         """Begins a game; forgets the one before."""
 
@@ -40,10 +44,15 @@ class RandomAgent:
     def __init__(
         self, settings: settings_lib.ConverterSettings, *, max_delay_loops: int = 24
     ) -> None:
+        self._settings = settings
         self._specs = specs.action_specs(settings)
-        self._functions = settings.num_action_types
         self._max_delay_loops = max_delay_loops
         self._generator = np.random.default_rng(0)
+
+    @property
+    def settings(self) -> settings_lib.ConverterSettings:
+        """Returns the settings whose observations it takes."""
+        return self._settings
 
     def reset(self, seed: int, race: str) -> None:
         """Begins a game; the race makes no difference to chance."""
@@ -56,7 +65,7 @@ class RandomAgent:
         chosen = draw.permutation(rows)[: int(draw.integers(1, 5))]
         present = max(int((observation["raw_units"][:, 0] > 0).sum()), 1)
         action = no_op(self._specs, delay=int(draw.integers(1, self._max_delay_loops)))
-        action["function"] = _scalar(draw.integers(0, self._functions))
+        action["function"] = _scalar(draw.integers(0, self._settings.num_action_types))
         action["queued"] = _scalar(draw.integers(0, 2))
         action["unit_tags"][: len(chosen)] = chosen
         action["target_unit_tag"] = _scalar(draw.integers(0, present))

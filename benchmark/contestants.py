@@ -92,7 +92,7 @@ def contestant(text: str) -> Contestant:
             f"{what!r}: expected a checkpoint's folder or one of {', '.join(known)}; "
             "there is no such folder"
         )
-    digest = f"sha256:{tree_digest(folder)}" + (f"?{options}" if options else "")
+    digest = f"sha256:{checkpoint_digest(folder)}" + (f"?{options}" if options else "")
     default = folder.resolve().name + (f"+{options}" if options else "")
     made = _made(name or default.replace("=", ""), path, CHECKPOINT, digest)
     return dataclasses.replace(made, options=options)
@@ -102,6 +102,16 @@ def _made(name: str, what: str, kind: str, digest: str) -> Contestant:
     return Contestant(
         name=schedule.check_name(name), what=what, kind=kind, digest=digest
     )
+
+
+def checkpoint_digest(folder: Path) -> str:
+    """Returns the digest of a run's newest checkpoint, which is the one that plays.
+
+    The rest of the folder (journals, older checkpoints) makes no difference to a game.
+    """
+    saved = folder / "checkpoints"
+    numbers = [int(p.name) for p in saved.glob("*") if p.name.isdigit()]
+    return tree_digest(saved / str(max(numbers)) if numbers else folder)
 
 
 def tree_digest(path: Path) -> str:

@@ -69,7 +69,6 @@ class Environment:
         `races` are this agent's and the opponent's.
         """
         self.close()
-        built_in = isinstance(self._opponent, live.BuiltIn)
         setup = live.Setup(
             map_path=map_path,
             seed=seed,
@@ -78,15 +77,17 @@ class Environment:
             if isinstance(self._opponent, live.BuiltIn)
             else None,
             max_loops=self._max_loops,
-            settings=self._settings,
             limit=self._limit,
         )
+        settings = [self._settings]
+        if not isinstance(self._opponent, live.BuiltIn):
+            settings.append(self._opponent.settings)
         with self._guarded():
             games = self._lease.enter_context(
-                self._pool.lease(self._executable, 1 if built_in else 2)
+                self._pool.lease(self._executable, len(settings))
             )
             self._game = live.LiveGame(
-                live.clients_of(games), setup, self._pool.config.deadlines
+                live.clients_of(games), setup, settings, self._pool.config.deadlines
             )
             if not isinstance(self._opponent, live.BuiltIn):
                 self._opponent.reset(seed + 1, races[1])

@@ -84,7 +84,6 @@ class Setup:
     races: of the seats; with a built-in opponent, of the seat and the opponent.
     opponent: the built-in one; None where two seats play each other.
     max_loops: at this loop the game is stopped and is a draw.
-    settings: of the converter; `supervised` is switched off, as nobody acts yet.
     names: of the seats, for the replay; with a built-in opponent, also of that.
     """
 
@@ -93,7 +92,6 @@ class Setup:
     races: tuple[str, str]
     opponent: BuiltIn | None = None
     max_loops: int = 60 * 1344  # an hour
-    settings: settings_lib.ConverterSettings = settings_lib.UNPLUGGED
     limit: throttle.Limit = throttle.Limit()
     names: tuple[str, str] = ("home", "away")
 
@@ -139,27 +137,39 @@ class LiveGame:
         self,
         clients: Sequence[client_lib.Client],
         setup: Setup,
+        settings: Sequence[settings_lib.ConverterSettings],
         deadlines: client_lib.Deadlines,
     ) -> None:
-        """Creates the game on the first client, joins with all, and stands at loop 0."""
+        """Creates the game on the first client, joins with all, and stands at loop 0.
+
+        `settings` are each seat's; `supervised` is switched off, as nobody has acted yet.
+        """
         wanted = 1 if setup.opponent is not None else 2
-        if len(clients) != wanted:
+        if len(clients) != wanted or len(settings) != wanted:
             raise errors.ConfigError(
-                f"expected {wanted} game processes, found {len(clients)}"
+                f"expected {wanted} game processes and as many settings, found "
+                f"{len(clients)} and {len(settings)}"
             )
         self._setup = setup
         self._deadlines = deadlines
-        self._settings = dataclasses.replace(setup.settings, supervised=False)
+        shown = [dataclasses.replace(one, supervised=False) for one in settings]
         self.loop = 0
         self.ending: Ending | None = None
         _create(clients[0], setup, deadlines.load)
-        joined = _join(clients, setup, self._settings, deadlines.load)
-        self._seats = [self._seat(*pair) for pair in zip(clients, joined, strict=True)]
+        joined = _join(clients, setup, shown, deadlines.load)
+        self._seats = [
+            self._seat(*seat) for seat in zip(clients, joined, shown, strict=True)
+        ]
 
-    def _seat(self, client: client_lib.Client, player_id: int) -> _Seat:
+    def _seat(
+        self,
+        client: client_lib.Client,
+        player_id: int,
+        settings: settings_lib.ConverterSettings,
+    ) -> _Seat:
         return _Seat(
             client=client,
-            converter=observation.Converter(self._settings, client.game_info()),
+            converter=observation.Converter(settings, client.game_info()),
             player_id=player_id,
             throttle=throttle.Throttle(self._setup.limit),
         )
@@ -307,15 +317,17 @@ def _create(client: client_lib.Client, setup: Setup, seconds: float) -> None:
 def _join(
     clients: Sequence[client_lib.Client],
     setup: Setup,
-    settings: settings_lib.ConverterSettings,
+    settings: Sequence[settings_lib.ConverterSettings],
     seconds: float,
 ) -> list[int]:
     """Returns the player ids. All are asked before any is waited for: joining blocks."""
     ports = _free_ports(4) if len(clients) > 1 else []
-    for client, race, name in zip(clients, setup.races, setup.names, strict=False):
+    # With a built-in opponent there are two races and names, and one client.
+    seats = zip(clients, settings, setup.races, setup.names, strict=False)
+    for client, shown, race, name in seats:
         request = sc2api_pb2.RequestJoinGame(
             race=RACES[race],
-            options=playback.interface_options(settings),
+            options=playback.interface_options(shown),
             player_name=name,
         )
         if ports:
@@ -366,7 +378,7 @@ def play(
 
     Agents sit in the order of the clients and are reset with seeds that follow from the game's.
     """
-    game = LiveGame(clients, setup, deadlines)
+    game = LiveGame(clients, setup, [one.settings for one in agents], deadlines)
     for number, agent in enumerate(agents):
         agent.reset(setup.seed + number, setup.races[number])
     while game.ending is None:

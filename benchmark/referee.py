@@ -26,6 +26,7 @@ class RefereeConfig:
     """What a worker needs to make its referee; calling it makes one.
 
     root: the installation's folder, or "skirmish".
+    settings: of agents that were not trained with their own.
     game_version: like "4.9.2"; empty for the latest that is installed.
     """
 
@@ -78,7 +79,6 @@ class Referee:
             races=(races[0], races[1]),
             opponent=opponent,
             max_loops=self._config.max_loops,
-            settings=self._config.settings,
             limit=self._config.limit,
             names=(players[0].name, players[1].name),
         )

@@ -172,6 +172,11 @@ class Specialist:
         self._style = style
         self.reset(0, "terran")
 
+    @property
+    def settings(self) -> settings_lib.ConverterSettings:
+        """Returns the settings whose observations it takes."""
+        return self._settings
+
     def reset(self, seed: int, race: str) -> None:
         """Begins a game."""
         self._generator = np.random.default_rng(seed)

@@ -235,6 +235,11 @@ class Agent:
         self._actor = actor
         self._memory = actor.begin(0)
 
+    @property
+    def settings(self) -> Any:
+        """Returns the converter settings whose observations it takes."""
+        return self._actor.settings
+
     def reset(self, seed: int, race: str = "") -> None:
         """Begins a game; the race is in the observations."""
         self._memory = self._actor.begin(seed)
