@@ -1,0 +1,273 @@
+"""The index: one row for every input, the same bytes each time, and it carries on."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import duckdb
+import fsspec
+import pandas as pd
+import polars as pl
+import pyarrow.parquet as pq
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from starmill import cli
+from starmill.pipelines import index, sources
+from starmill.schema import errors, selection, storage
+from starmill.schema import index as index_lib
+from starmill.schema.replay import COLUMNS
+from tests import replay_factory as factory
+from tests.pipelines import test_packs
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Seven files and two packs: twelve inputs, of which five are broken."""
+    where = tmp_path / "replays"
+    where.mkdir()
+    for number in range(4):
+        loops = 1000 + number
+        data = factory.replay(user_data=factory.header(loops=loops))
+        (where / f"good{number}.SC2Replay").write_bytes(data)
+    (where / "low.SC2Replay").write_bytes(
+        factory.replay(
+            **{"replay.gamemetadata.json": factory.metadata(Players=[])},
+        )
+    )
+    (where / "empty.SC2Replay").write_bytes(b"")
+    (where / "cut.SC2Replay").write_bytes(factory.replay()[:-5])
+    members = {
+        "x/in.SC2Replay": factory.replay(user_data=factory.header(loops=7)),
+        "x/bad.SC2Replay": b"nonsense",
+    }
+    (where / "pack.zip").write_bytes(test_packs.plain_pack(members))
+    (where / "secret.zip").write_bytes(test_packs.encrypted_pack(members))
+    (where / "torn.zip").write_bytes(b"PK")
+    return where
+
+
+STATUSES = {
+    "good0.SC2Replay": "ok",
+    "good1.SC2Replay": "ok",
+    "good2.SC2Replay": "ok",
+    "good3.SC2Replay": "ok",
+    "low.SC2Replay": "ok",
+    "empty.SC2Replay": "not_a_replay",
+    "cut.SC2Replay": "truncated",
+    "pack.zip!x/in.SC2Replay": "ok",
+    "pack.zip!x/bad.SC2Replay": "not_a_replay",
+    "secret.zip!x/in.SC2Replay": "ok",
+    "secret.zip!x/bad.SC2Replay": "not_a_replay",
+    "torn.zip": "unreadable",
+}
+
+
+def _command(folder: Path, out: Path, *more: str) -> list[str]:
+    return [
+        "index", str(folder), "--out", str(out), "--pack-password", test_packs.PASSWORD,
+        "--accept-license", *more,
+    ]  # fmt: skip
+
+
+def test_every_input_has_one_row_and_broken_ones_are_listed(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "index.parquet"
+    assert cli.main(_command(folder, out)) == 1
+    said = capsys.readouterr().out
+    rows = {
+        row.source.removeprefix(f"{folder}/"): row
+        for row in index_lib.read_rows(str(out))
+    }
+    assert {source: row.status for source, row in rows.items()} == STATUSES
+    for source, status in STATUSES.items():
+        assert (f"{folder}/{source}: {status}: " in said) == (status != "ok")
+    assert "12 replays, 7 ok, 5 not" in said
+    assert rows["good2.SC2Replay"].duration_loops == 1002
+    assert rows["secret.zip!x/in.SC2Replay"].duration_loops == 7
+    assert rows["secret.zip!x/in.SC2Replay"].file_stem == "in"
+    assert not Path(index.parts_folder(str(out))).exists()
+
+
+def test_the_file_opens_in_pandas_polars_and_duckdb(
+    folder: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "index.parquet"
+    cli.main(_command(folder, out))
+    frame = pd.read_parquet(out)
+    assert list(frame.columns) == list(COLUMNS)
+    assert len(frame) == len(pl.read_parquet(out)) == 12
+    query = f"select count(*) from '{out}' where status = 'ok' and p1_mmr > 3500"
+    assert duckdb.sql(query).fetchall() == [(6,)]
+    assert pq.read_schema(out).field("p1_mmr").type == "int64"
+
+
+def test_the_same_inputs_give_the_same_bytes(folder: Path, tmp_path: Path) -> None:
+    settings = index.IndexSettings(password=test_packs.PASSWORD)
+    for number, per_unit in enumerate((512, 1, 3)):
+        found = sources.find([str(folder)], per_unit)
+        index.run(found, str(tmp_path / f"{number}.parquet"), settings)
+    first = (tmp_path / "0.parquet").read_bytes()
+    assert (tmp_path / "1.parquet").read_bytes() == first
+    assert (tmp_path / "2.parquet").read_bytes() == first
+
+
+@pytest.mark.slow
+def test_processes_give_the_same_bytes(folder: Path, tmp_path: Path) -> None:
+    one, two = tmp_path / "one.parquet", tmp_path / "two.parquet"
+    base = [sys.executable, "-m", "starmill"]
+    for out, workers in ((one, "1"), (two, "2")):
+        done = subprocess.run(
+            [*base, *_command(folder, out, "--workers", workers)], check=False
+        )
+        assert done.returncode == 1
+    assert one.read_bytes() == two.read_bytes()
+
+
+def test_finished_parts_are_not_made_again(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = str(tmp_path / "index.parquet")
+    settings = index.IndexSettings(password=test_packs.PASSWORD)
+    found = sources.find([str(folder)], per_unit=2)
+    made = []
+    rows_of = index.rows_of
+
+    def counted(unit: sources.Unit, given: index.IndexSettings) -> object:
+        made.append(unit)
+        if len(made) == 4:
+            raise OSError("the disk is gone")
+        return rows_of(unit, given)
+
+    monkeypatch.setattr(index, "rows_of", counted)
+    with pytest.raises(Exception, match="the disk is gone"):
+        index.run(found, out, settings)
+    assert not storage.exists(out)
+    assert len(made) == 4
+    index.run(found, out, settings)
+    assert len(made) == 4 + len(found.units) - 3  # three parts were there
+    assert len(list(index_lib.read_rows(out))) == 12
+    # Other settings are other parts.
+    index.run(
+        found, out, index.IndexSettings(events=False, password=test_packs.PASSWORD)
+    )
+    assert len(made) == 4 + len(found.units) - 3 + len(found.units)
+
+
+def test_a_selection_spares_events(folder: Path, tmp_path: Path) -> None:
+    out = str(tmp_path / "index.parquet")
+    chosen = selection.PRESETS["unplugged"]
+    index.run(
+        sources.find([str(folder / "low.SC2Replay"), str(folder / "good1.SC2Replay")]),
+        out,
+        index.IndexSettings(selection=chosen),
+    )
+    good, low = index_lib.read_rows(out)
+    assert (good.complete, good.game_events) == (True, 8)
+    assert (low.complete, low.game_events) == (False, None)
+
+
+def test_encrypted_packs_need_password_and_consent(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = str(tmp_path / "index.parquet")
+    base = ["index", str(folder), "--out", out]
+    for more in ([], ["--accept-license"], ["--pack-password", "x"]):
+        assert cli.main([*base, *more]) == 2
+        assert "--accept-license" in capsys.readouterr().err
+    assert cli.main([*base, "--pack-password", "x", "--accept-license"]) == 1
+    assert "the password does not fit" in capsys.readouterr().out
+
+
+def test_what_cannot_start(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = str(tmp_path / "index.parquet")
+    good = str(folder / "good0.SC2Replay")
+    assert cli.main(["index", good, "--out", out]) == 0
+    assert cli.main(["index", good, "--out", out]) == 2
+    assert "--overwrite" in capsys.readouterr().err
+    assert cli.main(["index", good, "--out", out, "--overwrite"]) == 0
+    more = str(tmp_path / "more.parquet")
+    for arguments in (
+        ["nothing.SC2Replay"],
+        [good, "--limit", "speed=1"],
+        [good, "--limit", "events=many"],
+        [good, "--limit", "events=0"],
+        [good, "--workers", "0"],
+        [good, "--selection", "nope"],
+    ):
+        assert cli.main(["index", *arguments, "--out", more]) == 2
+    (folder / "void.zip").write_bytes(test_packs.plain_pack({"readme": b""}))
+    assert cli.main(["index", str(folder / "void.zip"), "--out", more]) == 2
+
+
+def test_limits_are_options(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good, out = str(folder / "good0.SC2Replay"), str(tmp_path / "index.parquet")
+    assert cli.main(["index", good, "--out", out, "--limit", "file_bytes=100"]) == 1
+    assert "too_large" in capsys.readouterr().out
+
+
+def test_urls_in_and_out() -> None:
+    filesystem = fsspec.filesystem("memory")
+    filesystem.pipe_file("/index-test/a.SC2Replay", factory.replay())
+    try:
+        out = "memory://index-test/index.parquet"
+        index.run(sources.find(["memory://index-test"]), out, index.IndexSettings())
+        (row,) = index_lib.read_rows(out)
+        assert (row.status, row.source) == ("ok", "memory:///index-test/a.SC2Replay")
+        index.remove_parts(out)
+        assert not filesystem.exists("/index-test/index.parquet.parts")
+    finally:
+        filesystem.rm("/index-test", recursive=True)
+
+
+def test_a_file_that_goes_away_has_a_row(folder: Path, tmp_path: Path) -> None:
+    found = sources.find(
+        [str(folder / "good0.SC2Replay"), str(folder / "good1.SC2Replay")]
+    )
+    (folder / "good0.SC2Replay").unlink()
+    out = str(tmp_path / "index.parquet")
+    index.run(
+        found, out, index.IndexSettings(), PipelineOptions(["--runner=FnApiRunner"])
+    )
+    assert [row.status for row in index_lib.read_rows(out)] == ["unreadable", "ok"]
+
+
+def test_the_password_is_in_no_name_and_no_text() -> None:
+    settings = index.IndexSettings(password="hush")  # noqa: S106 - of this test
+    assert "hush" not in repr(settings)
+    assert settings.fingerprint() == index.IndexSettings().fingerprint()
+
+
+def test_select_command(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = str(tmp_path / "index.parquet")
+    cli.main(_command(folder, Path(out)))
+    capsys.readouterr()
+    base = ["select", out, "--selection", "unplugged"]
+    assert cli.main([*base, "--json"]) == 0
+    counts = json.loads(capsys.readouterr().out)
+    assert (counts["replays"], counts["kept_replays"], counts["kept_episodes"]) == (
+        12,
+        6,
+        12,
+    )
+    assert counts["reasons"]["players"] == 1
+    assert counts["selection"]["min_mmr"] == 3500
+    assert cli.main([*base, "--set", "min_mmr=3950"]) == 0
+    text = capsys.readouterr().out
+    assert "6 of 12 replays kept, 6 episodes" in text
+    assert cli.main([*base, "--set", "min_mmr=9000"]) == 1  # nothing is kept
+    for change in ("min_mmr=high", "speed=3", "min_mmr"):
+        assert cli.main([*base, "--set", change]) == 2
+    capsys.readouterr()
+    assert cli.main([*base, "--dry-run", "--set", 'mmr_scope="both"']) == 0
+    assert json.loads(capsys.readouterr().out)["mmr_scope"] == "both"
+    with pytest.raises(errors.ConfigError):
+        selection.load("nope")
