@@ -23,14 +23,16 @@ MAX_REPEAT = 3
 class Command(NamedTuple):
     """What the extra unit columns remember of the last unit command.
 
-    selected: int64 tags of its units, ascending.  target: int64 [1], or empty if none.
+    selected: int64 tags of its units, ascending.  target: its target's tag, or NO_TARGET.
     """
 
     selected: NDArray[np.int64]
-    target: NDArray[np.int64]
+    target: np.int64
 
 
-NO_COMMAND = Command(np.empty(0, np.int64), np.empty(0, np.int64))
+# The reference's own mark: the tag of all ones counts as targeted when nothing is.
+NO_TARGET = np.int64(-1)
+NO_COMMAND = Command(np.empty(0, np.int64), NO_TARGET)
 
 
 class Limits(NamedTuple):
@@ -39,11 +41,13 @@ class Limits(NamedTuple):
     functions: function ids from here on are not offered.
     units: rows of raw_units, also the end marker of unit_tags.
     selection: length of unit_tags.
+    repeat: whether commands say how often they are given.
     """
 
     functions: int
     units: int
     selection: int
+    repeat: bool
 
 
 class Decoded(NamedTuple):
@@ -237,8 +241,9 @@ def _encode_command(
     grid: geometry.Grid,
 ) -> Command | None:
     queued = argument(action, "queued")
+    repeat = argument(action, "repeat") if limits.repeat else 0
     chosen = _tags_of(action, tags, limits)
-    target = np.empty(0, np.int64)
+    target = NO_TARGET
     command = protos.raw_pb2.ActionRawUnitCommand(
         ability_id=function.ability_id, unit_tags=chosen, queue_command=bool(queued)
     )
@@ -251,9 +256,9 @@ def _encode_command(
         if row < 0:
             return None
         command.target_unit_tag = _tag_of(row, tags)
-        target = _signed([command.target_unit_tag])
-    elif "repeat" in action:
-        copies = argument(action, "repeat") + 1
+        target = _signed([command.target_unit_tag])[0]
+    else:
+        copies = repeat + 1
     for _ in range(copies):
         request.actions.add().action_raw.unit_command.CopyFrom(command)
     if copies < 1:

@@ -190,7 +190,7 @@ def convert(capture: Capture) -> Arrays:
     other) with `__encoded_action_offsets`, `__encoded_delay`, and `__spec_json`.
 
     Raises ConverterError or ConfigError; the message begins with the stage
-    (make_converter, convert_observation, convert_action) and the step.
+    (make_converter, convert_observation, convert_action, done) and the step.
     """
     with _Stage("make_converter"):
         settings = settings_lib.from_json(capture.settings)
@@ -215,7 +215,8 @@ def convert(capture: Capture) -> Arrays:
         steps.append(episode.squeezed(arrays))
         encoded.append(request.SerializeToString(deterministic=True))
         delays.append(delay)
-    out = episode.stack(steps)
+    with _Stage("done"):
+        out = episode.stack(steps)
     out["__encoded_action"], out["__encoded_action_offsets"] = _packed(encoded)
     out["__encoded_delay"] = np.array(delays, np.int32)
     described = {

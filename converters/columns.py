@@ -67,7 +67,8 @@ UNIT_INTEGERS = (
     IDEAL_HARVESTERS,
     BUFF_DURATION_REMAIN,
     BUFF_DURATION_MAX,
-    # Not fields of the message but gathered from its repeated ones.
+    # Not fields of the message but gathered from it.
+    HAS_ADD_ON_TAG,
     ORDERS,
     ORDER_0,
     ORDER_1,
@@ -76,7 +77,7 @@ UNIT_INTEGERS = (
     BUFFS,
     BUFF_0,
     BUFF_1,
-) = range(len(UNIT_INTEGERS) + 8)
+) = range(len(UNIT_INTEGERS) + 9)
 # Columns of a unit's floats.
 UNIT_FLOATS = (
     "health",
@@ -160,6 +161,7 @@ _UNIT = wire.reading(
     {name: column for column, name in enumerate(UNIT_INTEGERS)}
     | {name: column for column, name in enumerate(UNIT_FLOATS)},
     ("pos", "orders", "buff_ids", "passengers"),
+    presence={"add_on_tag": HAS_ADD_ON_TAG},
 )
 _ORDER = wire.reading(
     protos.raw_pb2.UnitOrder.DESCRIPTOR, {"ability_id": 0, "progress": 0}
@@ -221,7 +223,7 @@ class Columns(NamedTuple):
     counts: int64 [4], records of each kind: UNITS, PASSENGERS, EFFECTS, UPGRADES.
     head: int64 [12], `player_common` and the loop.
     camera: float32 [2], x and y.
-    units, unit_floats: int64 [N, 32], float32 [N, 14], in message order.
+    units, unit_floats: int64 [N, 33], float32 [N, 14], in message order.
     passengers, passenger_floats: int64 [P, 3], float32 [P, 6], in message order.
     effects, effect_floats: int64 [E, 3], float32 [E, 3], one row per position.
     upgrades: int64 [G].

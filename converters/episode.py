@@ -102,7 +102,13 @@ def stack(steps: Iterable[Arrays]) -> Arrays:
         raise errors.ConverterError("episode: expected at least one step, found none")
     out = {}
     for key in list(rows[0]):
-        out[key] = np.stack([row.pop(key) for row in rows])
+        arrays = [row.pop(key) for row in rows]
+        shapes = sorted({array.shape for array in arrays})
+        if len(shapes) > 1:
+            raise errors.ConverterError(
+                f"{key}: expected one shape in all steps, found {shapes}"
+            )
+        out[key] = np.stack(arrays)
     return out
 
 

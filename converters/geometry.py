@@ -64,14 +64,16 @@ def world_index(grid, x, y):  # type: ignore[no-untyped-def]
     Truncates where `column` and `row` floor, so that a little left of the map is column 0.
     """
     low = max(np.float32(0.5), y)
-    return trunc(grid.scale * (grid.height - low)) * grid.resolution + trunc(
-        grid.scale * x
-    )
+    down = trunc(grid.scale * (grid.height - low))
+    # 32-bit arithmetic wraps, in the reference too: a point far off may land on the grid.
+    return np.int64(np.int32(down * grid.resolution + trunc(grid.scale * x)))
 
 
 def world_point(grid: Grid, world: int) -> tuple[float, float]:
     """Returns the middle of a cell, in world units; the numbers are float32's."""
     half = np.float32(0.5)
-    x = (np.float32(world % grid.resolution) + half) / grid.scale
-    y = grid.height - (np.float32(world // grid.resolution) + half) / grid.scale
+    # Rounds towards zero, as C++ does, where an agent asks for a cell before the first.
+    down = int(world / grid.resolution)
+    x = (np.float32(world - down * grid.resolution) + half) / grid.scale
+    y = grid.height - (np.float32(down) + half) / grid.scale
     return float(x), float(y)

@@ -74,6 +74,10 @@ def fill(
     """
     plane = [int(value) for value in columns.planes[columns_lib.PLANE_ROWS[name]]]
     bits = plane[BITS_PER_PIXEL]
+    if name == "unit_type" and bits != 32:
+        raise errors.ConverterError(
+            f"minimap plane {name}: expected 32 bits per pixel, found {bits}"
+        )
     if bits == 0:
         out[:] = 0
         return

@@ -67,6 +67,7 @@ class Converter:
             settings.num_action_types,
             self._raw.max_unit_count,
             self._raw.max_unit_selection_size,
+            self._raw.enable_action_repeat,
         )
         self._layout = units.make_layout(settings)
         self._player = columns_lib.Reader()
@@ -105,7 +106,7 @@ class Converter:
         """
         try:
             out = self._convert(player, opponent, force_action, delay)
-        except errors.ConverterError as error:
+        except (errors.ConverterError, errors.ConfigError) as error:
             raise errors.ConverterError(f"step {self._step}: {error}") from error
         self._step += 1
         return out

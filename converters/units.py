@@ -69,9 +69,9 @@ def make_layout(settings: settings_lib.ConverterSettings) -> Layout:
 @compiled
 def _ratio(value, high):  # type: ignore[no-untyped-def]
     """A float32 quotient, spread over a byte in double."""
-    if high <= np.float32(0):
-        return 0
-    return geometry.trunc(np.float64(value / high) * 255.0)
+    if high > np.float32(0):
+        return geometry.trunc(np.float64(value / high) * 255.0)
+    return np.int64(0)
 
 
 @compiled
@@ -234,7 +234,7 @@ def _fill(out, columns, grid, layout, view, selected, target):  # type: ignore[n
     for i in range(units):
         unit, floats, row = columns.units[i], columns.unit_floats[i], out[i]
         _fill_unit(row, unit, floats, grid, layout)
-        if unit[c.ADD_ON_TAG] != 0:
+        if unit[c.HAS_ADD_ON_TAG]:
             row[33] = _add_on_type(unit[c.ADD_ON_TAG], columns)
         seen = unit[c.IS_ON_SCREEN] != 0
         if layout.virtual:
@@ -242,11 +242,11 @@ def _fill(out, columns, grid, layout, view, selected, target):  # type: ignore[n
             seen = view.left <= x <= view.right and view.top <= y <= view.bottom
         row[35] = seen
         row[features] = _contains(selected, unit[c.TAG])
-        row[features + 1] = len(target) > 0 and target[0] == unit[c.TAG]
+        row[features + 1] = target == unit[c.TAG]
         if layout.mask and not seen and unit[c.ALLIANCE] == _ENEMY:
-            if features > MAX_FEATURES:
-                return 3, np.int32(features)
             _mask(row, unit)
+            if features > MAX_FEATURES and unit[c.DISPLAY_TYPE] == c.VISIBLE:
+                return 3, np.int32(features)
     end = units
     if layout.cargo:
         end = _fill_passengers(out, units, columns, grid)
@@ -262,7 +262,7 @@ def fill_rows(
     layout: Layout,
     view: camera.View,
     selected: NDArray[np.int64],
-    target: NDArray[np.int64],
+    target: np.int64,
 ) -> None:
     """Writes `raw_units`: units, then passengers, then effects, then zero rows.
 
@@ -273,7 +273,7 @@ def fill_rows(
         layout: from the settings.
         view: what the virtual camera sees; not looked at without one.
         selected: tags of the last command's units, ascending.
-        target: tag of its target, or empty.
+        target: tag of its target, or `actions.NO_TARGET`.
     """
     kind, found = _fill(out, columns, grid, layout, view, selected, target)
     if kind == 3:

@@ -9,6 +9,7 @@ number that a closed enum does not have leaves the field as it was.
 """
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 import numpy as np
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
@@ -45,23 +46,31 @@ _FIXED_SIZES = {
 
 
 def reading(
-    descriptor: Descriptor, columns: Mapping[str, int], ranges: tuple[str, ...] = ()
+    descriptor: Descriptor,
+    columns: Mapping[str, int],
+    ranges: tuple[str, ...] = (),
+    presence: Mapping[str, int] = MappingProxyType({}),
 ) -> NDArray[np.int64]:
-    """Returns the table by which `scan` reads a message: [field, (kind, column, mask)].
+    """Returns the table by which `scan` reads a message: [field, (kind, column, extra)].
+
+    extra: for an enum the set of its values as bits, otherwise the column that notes the
+    field's presence, 0 for none.
 
     Args:
         descriptor: of the message.
         columns: field name -> column, for scalars. The column is in the float array
             for float fields, in the integer array for all others.
         ranges: names of the fields handed to the caller.
+        presence: field name -> integer column above 0 that becomes 1 where a field stored
+            as varint, but no enum, is in the message.
     """
     table = np.zeros((max(f.number for f in descriptor.fields) + 1, 3), np.int64)
     for name, column in columns.items():
         field = descriptor.fields_by_name[name]
-        mask = 0
+        extra = presence.get(name, 0)
         if field.enum_type is not None:
-            mask = sum(1 << value.number for value in field.enum_type.values)
-        table[field.number] = _SCALARS[field.type], column, mask
+            extra = sum(1 << value.number for value in field.enum_type.values)
+        table[field.number] = _SCALARS[field.type], column, extra
     for name in ranges:
         field = descriptor.fields_by_name[name]
         delimited = field.type in (
@@ -240,11 +249,13 @@ def _skip(data, pos, end, wire):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _store(value, kind, column, mask, integers):  # type: ignore[no-untyped-def]
+def _store(value, kind, column, extra, integers):  # type: ignore[no-untyped-def]
     """Puts a varint into its column, cut to the field's type."""
     if kind in (INT32, ENUM):
         number = np.int64(np.int32(np.uint32(value & np.uint64(0xFFFFFFFF))))
-        if kind == ENUM and (number < 0 or number > 62 or not (mask >> number) & 1):
+        if kind == ENUM:
+            if 0 <= number <= 62 and (extra >> number) & 1:
+                integers[column] = number
             return
         integers[column] = number
     elif kind == UINT32:
@@ -253,6 +264,8 @@ def _store(value, kind, column, mask, integers):  # type: ignore[no-untyped-def]
         integers[column] = 1 if value else 0
     else:
         integers[column] = np.int64(value)
+    if extra > 0:
+        integers[extra] = 1
 
 
 @compiled

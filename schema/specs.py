@@ -113,8 +113,8 @@ PLAYER_COLUMNS = (
     "warp_gate_count",
     "larva_count",
 )
-# Largest value of each minimap plane; None stands for num_unit_types.
-PLANES: dict[str, int | None] = {
+# Largest value of each minimap plane.
+PLANES: dict[str, int] = {
     "height_map": 255,
     "visibility_map": 3,
     "creep": 1,
@@ -122,7 +122,7 @@ PLANES: dict[str, int | None] = {
     "player_id": 16,
     "player_relative": 4,
     "selected": 1,
-    "unit_type": None,
+    "unit_type": 243,
     "alerts": 1,
     "buildable": 1,
     "pathable": 1,
@@ -142,8 +142,7 @@ MAX_DELAY = 127
 
 def unit_columns(settings: settings_lib.ConverterSettings) -> tuple[str, ...]:
     """Returns the names of raw_units' columns in order."""
-    count = raw_settings(settings).num_unit_features
-    return tuple(name for name, _ in UNIT_COLUMNS[:count]) + EXTRA_UNIT_COLUMNS
+    return tuple(name for name, _ in _unit_columns(settings))
 
 
 def action_specs(settings: settings_lib.ConverterSettings) -> dict[str, ArraySpec]:
@@ -302,27 +301,35 @@ def _spatial_specs(settings: settings_lib.ConverterSettings) -> list[ArraySpec]:
             raise errors.ConfigError(
                 f"minimap_features: unknown plane {plane!r}; known: {sorted(PLANES)}"
             )
-        high = PLANES[plane]
         specs.append(
             ArraySpec(
                 name=f"minimap_{plane}",
                 shape=(settings.minimap[1], settings.minimap[0]),
                 dtype="uint8",
                 minimum=0,
-                maximum=settings.num_unit_types if high is None else high,
+                maximum=PLANES[plane],
                 meaning=f"the game's {plane} layer",
             )
         )
     return specs
 
 
+def _unit_columns(
+    settings: settings_lib.ConverterSettings,
+) -> list[tuple[str, int | None]]:
+    count = raw_settings(settings).num_unit_features
+    # More features than there are is allowed: columns that stay zero.
+    unused = [(f"unused_{i}", 0) for i in range(len(UNIT_COLUMNS), count)]
+    extra = [(name, 1) for name in EXTRA_UNIT_COLUMNS]
+    return [*UNIT_COLUMNS[:count], *unused, *extra]
+
+
 def _units_spec(settings: settings_lib.ConverterSettings) -> ArraySpec:
     raw = raw_settings(settings)
     maxima = [
         settings.num_action_types - 1 if high is None else high
-        for _, high in UNIT_COLUMNS[: raw.num_unit_features]
+        for _, high in _unit_columns(settings)
     ]
-    maxima += [1] * len(EXTRA_UNIT_COLUMNS)
     return ArraySpec(
         name="raw_units",
         shape=(raw.max_unit_count, len(maxima)),
