@@ -21,6 +21,11 @@ from starmill.schema import errors
 from starmill.schema import settings as settings_lib
 
 
+# Longer than for replays: the embedded game compiles itself on the first loop it ever plays
+# on a machine, and a game lost to a deadline is played from its start.
+PATIENT = client_lib.Deadlines(start=300.0, load=600.0, play=600.0)
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RefereeConfig:
     """What a worker needs to make its referee; calling it makes one.
@@ -36,7 +41,7 @@ class RefereeConfig:
     settings: settings_lib.ConverterSettings
     max_loops: int
     limit: throttle.Limit = throttle.Limit()
-    deadlines: client_lib.Deadlines = client_lib.Deadlines()
+    deadlines: client_lib.Deadlines = PATIENT
 
     def __call__(self) -> tournament.Referee:
         """Returns the referee; the first agent is loaded with the first game."""
