@@ -20,7 +20,6 @@ from starmill.engines.skirmish import install
 from starmill.schema import errors
 from starmill.schema import settings as settings_lib
 
-
 # Longer than for replays: the embedded game compiles itself on the first loop it ever plays
 # on a machine, and a game lost to a deadline is played from its start.
 PATIENT = client_lib.Deadlines(start=300.0, load=600.0, play=600.0)
