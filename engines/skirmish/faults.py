@@ -38,7 +38,18 @@ STATE_DIR = "faults.state"
 # each answer. stub: the last observation has loop 2**32 - 1 and no content. short: the
 # replay ends at `loop`, with a result.
 KINDS = frozenset(
-    ["no_start", "crash", "hang", "close", "garbage", "wrong_id", "leak", "slow", "stub", "short"]
+    [
+        "no_start",
+        "crash",
+        "hang",
+        "close",
+        "garbage",
+        "wrong_id",
+        "leak",
+        "slow",
+        "stub",
+        "short",
+    ]
 )
 CRASH_EXIT_CODE = 139  # what a shell reports for a segmentation fault
 _GARBAGE = b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x00garbage"

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from starmill.engines.skirmish import (
-    bots,
+    computers,
     faults,
     lockstep,
     replay_members,
@@ -52,7 +52,7 @@ class Plan:
         found = []
         for index, seat in enumerate(self.seats):
             race = int(rng.integers(1, 4))
-            level = bots.computer_setup(seat.difficulty)
+            level = computers.computer_setup(seat.difficulty)
             found.append(
                 game_lib.PlayerSetup(
                     race_requested=seat.race,
@@ -101,7 +101,7 @@ class LiveGame:
             self.game, (first, second), self._version
         )
         self._bots = {
-            number: bots.computer(
+            number: computers.computer(
                 seat.difficulty, self.game.players[number - 1].race, self.plan.seed
             )
             for number, seat in enumerate(self.plan.seats, start=1)
@@ -192,6 +192,7 @@ class LiveGame:
         """Returns the replay of the game so far; EngineError if debugging changed the game."""
         if self.touched:
             raise errors.EngineError("debug commands changed the game: no replay")
+        self._drain()
         return self._recorder.replay()
 
     def close(self) -> None:

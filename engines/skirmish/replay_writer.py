@@ -87,6 +87,7 @@ class Recorder:
     def replay(self) -> bytes:
         """Returns the file of the game so far."""
         self._tracker.watch()
+        self._game.take_errors()  # logs are no part of the state that the file vouches for
         game = self._game
         result = game.result
         minutes = max(game.loop, 1) / LOOPS_PER_MINUTE

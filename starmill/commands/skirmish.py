@@ -17,20 +17,33 @@ EXAMPLES = """\
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the sub-command's options."""
     commands = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    laid = commands.add_parser("install", help="lay out a folder like an installed game")
+    laid = commands.add_parser(
+        "install", help="lay out a folder like an installed game"
+    )
     laid.add_argument("directory", type=Path, help="then set SC2PATH to it")
     laid.add_argument(
-        "--versions", default="all", help="comma list such as 4.8.2,4.9.2 (default: all)"
+        "--versions",
+        default="all",
+        help="comma list such as 4.8.2,4.9.2 (default: all)",
     )
-    played = commands.add_parser("ladder", help="play a matchmade ladder, write replays")
+    played = commands.add_parser(
+        "ladder", help="play a matchmade ladder, write replays"
+    )
     played.add_argument("--games", type=int, required=True, help="how many")
     played.add_argument("--seed", type=int, required=True)
-    played.add_argument("--out", type=Path, required=True, help="folder for the replays")
     played.add_argument(
-        "--versions", default="all", help="comma list of versions to write (default: all)"
+        "--out", type=Path, required=True, help="folder for the replays"
     )
     played.add_argument(
-        "--parallel", type=int, default=1, help="processes; the replays do not depend on it"
+        "--versions",
+        default="all",
+        help="comma list of versions to write (default: all)",
+    )
+    played.add_argument(
+        "--parallel",
+        type=int,
+        default=1,
+        help="processes; the replays do not depend on it",
     )
     single = commands.add_parser("play", help="play one game and print its result")
     for side in ("home", "away"):

@@ -48,7 +48,13 @@ def test_a_rule_names_its_replay_player_and_attempt(tmp_path):
     rule = {"kind": "crash", "loop": 9, "replay": "3f9a", "player": 2, "attempts": [2]}
     orders = _orders(tmp_path, rule)
     seen = []
-    for replay, player in [(REPLAY, 2), (REPLAY, 2), (REPLAY, 2), (REPLAY, 1), (OTHER, 2)]:
+    for replay, player in [
+        (REPLAY, 2),
+        (REPLAY, 2),
+        (REPLAY, 2),
+        (REPLAY, 1),
+        (OTHER, 2),
+    ]:
         orders.begin(replay, player)
         seen.append(orders.stop_at())
     assert seen == [None, 9, None, None, None]

@@ -66,7 +66,9 @@ def test_real_header_details_and_lobby_encode_to_the_bytes_they_came_from(real):
 
 
 def test_attributes_encode_to_what_s2protocol_reads():
-    data = s2encode.attributes([(16, 3009, "Amm"), (1, 3001, "Terr"), (2, 3001, "Zerg")])
+    data = s2encode.attributes(
+        [(16, 3009, "Amm"), (1, 3001, "Terr"), (2, 3001, "Zerg")]
+    )
     read = s2encode.protocol.decode_replay_attributes_events(data)["scopes"]
     assert read[16][3009][0]["value"] == b"Amm"
     assert read[1][3001][0]["value"] == b"Terr"

@@ -1,0 +1,188 @@
+"""A matchmade ladder: many games between bots of like rating, written as replay files.
+
+In: a number of games, a seed, a folder. Out: `SHA256.SC2Replay` files, as in the packs, and
+`ladder.csv` with a row per game. Game i follows from (seed, i) alone, so the files do not
+depend on how many processes play. A run that was interrupted carries on: finished games are
+noted in `.ladder-SEED/` and not played again.
+"""
+
+import concurrent.futures
+import csv
+import dataclasses
+import hashlib
+import io
+import json
+import logging
+import multiprocessing
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from starmill.engines.skirmish import maps, play, versions
+from starmill.schema import errors
+
+_LOG = logging.getLogger(__name__)
+MIN_MMR, MAX_MMR = 2500, 7000
+# How far apart matchmaking lets two players be; wide enough to see the better one win.
+_MMR_SPREAD = 220.0
+# Of a hundred players, so many queue as random.
+_RANDOM_SHARE = 0.1
+_STATUS_SECONDS = 10.0
+TABLE = "ladder.csv"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Pairing:
+    """One game before it is played."""
+
+    index: int
+    map_name: str
+    version: str
+    seed: int
+    races: tuple[int, int]
+    mmrs: tuple[int, int]
+    names: tuple[str, str]
+
+
+def pairing(seed: int, index: int, chosen: Sequence[versions.Version]) -> Pairing:
+    """Returns game `index` of a ladder."""
+    rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, index])))
+    first = float(rng.uniform(MIN_MMR, MAX_MMR))
+    second = first + float(rng.normal(0.0, _MMR_SPREAD))
+    mmrs = [int(np.clip(round(mmr), MIN_MMR, MAX_MMR)) for mmr in (first, second)]
+    races = [
+        4 if rng.random() < _RANDOM_SHARE else int(rng.integers(1, 4)) for _ in range(2)
+    ]
+    names = [f"player{int(rng.integers(10**6)):06d}" for _ in range(2)]
+    all_maps = list(maps.MAPS)
+    return Pairing(
+        index=index,
+        map_name=all_maps[int(rng.integers(len(all_maps)))],
+        version=chosen[int(rng.integers(len(chosen)))].number,
+        seed=int(rng.integers(2**31)),
+        races=(races[0], races[1]),
+        mmrs=(mmrs[0], mmrs[1]),
+        names=(names[0], names[1]),
+    )
+
+
+def play_pairing(match: Pairing, out: Path) -> dict[str, Any]:
+    """Plays one game, writes its replay, and returns its row of the table."""
+    sides = [
+        play.Player(
+            kind="bot", race=match.races[i], mmr=match.mmrs[i], name=match.names[i]
+        )
+        for i in (0, 1)
+    ]
+    outcome = play.play_game(
+        home=sides[0],
+        away=sides[1],
+        map_name=match.map_name,
+        seed=match.seed,
+        version=versions.by_number(match.version),
+    )
+    replay_id = hashlib.sha256(outcome.replay).hexdigest()
+    _write(out / f"{replay_id}.SC2Replay", outcome.replay)
+    row: dict[str, Any] = {
+        "game": match.index,
+        "replay_id": replay_id,
+        "version": match.version,
+        "map": match.map_name,
+        "loops": outcome.loops,
+    }
+    for i, player in enumerate(("p1", "p2")):
+        row[f"{player}_race"] = outcome.races[i]
+        row[f"{player}_mmr"] = match.mmrs[i]
+        row[f"{player}_result"] = outcome.results[i]
+    return row
+
+
+def _write(path: Path, content: bytes) -> None:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_bytes(content)
+    temporary.replace(path)
+
+
+def _noted(notes: Path, match: Pairing, out: Path) -> dict[str, Any] | None:
+    """Returns the row of a game that an earlier run finished, None if there is none."""
+    note = notes / f"{match.index:06d}.json"
+    if not note.is_file():
+        return None
+    row: dict[str, Any] = json.loads(note.read_text("utf-8"))
+    known = row.pop("pairing") == _as_json(match)
+    there = (out / f"{row['replay_id']}.SC2Replay").is_file()
+    return row if known and there else None
+
+
+def _as_json(match: Pairing) -> dict[str, Any]:
+    values: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(match)))
+    return values
+
+
+def play_ladder(
+    *,
+    games: int,
+    seed: int,
+    out: Path,
+    chosen: Sequence[versions.Version],
+    parallel: int = 1,
+) -> str:
+    """Plays a ladder into a folder; returns a line that sums it up."""
+    if games < 1 or parallel < 1:
+        raise errors.ConfigError(
+            f"ladder: expected at least one game and one process, found {games}, {parallel}"
+        )
+    notes = out / f".ladder-{seed}"
+    notes.mkdir(parents=True, exist_ok=True)
+    rows: dict[int, dict[str, Any]] = {}
+    todo = []
+    for index in range(games):
+        match = pairing(seed, index, chosen)
+        row = _noted(notes, match, out)
+        if row is None:
+            todo.append(match)
+        else:
+            rows[index] = row
+    began = said = time.monotonic()
+    for match, row in _played(todo, out, parallel):
+        rows[match.index] = row
+        note = json.dumps({**row, "pairing": _as_json(match)}).encode()
+        _write(notes / f"{match.index:06d}.json", note)
+        if time.monotonic() - said > _STATUS_SECONDS:
+            said = time.monotonic()
+            done = len(rows) - (games - len(todo))
+            rate = done / (said - began)
+            left = (games - len(rows)) / rate
+            _LOG.info(
+                "ladder  %d/%d games  %.2f/s  left %.0fs", len(rows), games, rate, left
+            )
+    _write(out / TABLE, _table([rows[index] for index in range(games)]))
+    draws = sum(row["p1_result"] == "tie" for row in rows.values())
+    loops = sum(row["loops"] for row in rows.values())
+    return f"{games} games in {out}: {loops} game loops, {draws} draws"
+
+
+def _played(todo: Sequence[Pairing], out: Path, parallel: int) -> Any:
+    """Yields (pairing, row) as games finish."""
+    if parallel == 1 or len(todo) < 2:
+        for match in todo:
+            yield match, play_pairing(match, out)
+        return
+    # Spawned, not forked: a fork would copy the compiler's threads half-way.
+    context = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(parallel, mp_context=context) as pool:
+        running = {pool.submit(play_pairing, match, out): match for match in todo}
+        for future in concurrent.futures.as_completed(running):
+            yield running[future], future.result()
+
+
+def _table(rows: Sequence[dict[str, Any]]) -> bytes:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue().encode()

@@ -1,0 +1,174 @@
+"""One whole game between two scripted players, played in this process and written down.
+
+In: who plays, the map, the seed. Out: the replay's bytes and the result. The same arguments give
+the same bytes everywhere.
+"""
+
+import dataclasses
+from typing import Protocol
+
+import numpy as np
+
+from starmill.engines.skirmish import (
+    computers,
+    maps,
+    random_player,
+    replay_members,
+    replay_writer,
+    versions,
+)
+from starmill.engines.skirmish import game as game_lib
+from starmill.schema import errors
+
+RACES = {"terran": 1, "zerg": 2, "protoss": 3, "random": 4}
+# Forty minutes; whoever has less by then gives up.
+MAX_LOOPS = 53_760
+_WATCH_LOOPS = 160
+_MIN_MMR, _MAX_MMR = 1000, 8000
+
+
+class Actor(Protocol):
+    """Whoever plays."""
+
+    def act(self, game: game_lib.Game, player: int) -> list[game_lib.Input]:
+        """Returns the player's inputs for the coming loop."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Player:
+    """One side. kind: "bot" (with an mmr), "computer" (with a difficulty) or "random"."""
+
+    kind: str
+    race: int
+    mmr: int | None = None
+    difficulty: int = 0
+    name: str = ""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """A finished game. races: as played, 1 to 3. results: of players 1 and 2."""
+
+    replay: bytes
+    map_name: str
+    races: tuple[int, int]
+    results: tuple[str, str]
+    loops: int
+
+    @property
+    def line(self) -> str:
+        """The game in a line for people."""
+        names = {number: name for name, number in RACES.items()}
+        return (
+            f"{self.map_name}: home {names[self.races[0]]} {self.results[0]}, "
+            f"away {names[self.races[1]]} {self.results[1]}, {self.loops} loops"
+        )
+
+
+def parse_player(text: str, race: str) -> Player:
+    """Returns a player from "bot:4200", "random" or a difficulty such as "very_hard"."""
+    name = text.strip().lower()
+    number = RACES[race]
+    if name == "random":
+        return Player(kind="random", race=number, name="random")
+    if name.startswith("bot"):
+        digits = name.removeprefix("bot").removeprefix(":") or "4000"
+        if not digits.isdigit() or not _MIN_MMR <= int(digits) <= _MAX_MMR:
+            raise errors.ConfigError(
+                f"player {text!r}: expected bot:MMR with an MMR from {_MIN_MMR} to {_MAX_MMR}"
+            )
+        return Player(kind="bot", race=number, mmr=int(digits), name=f"bot {digits}")
+    if name in computers.DIFFICULTIES:
+        level = computers.DIFFICULTIES[name]
+        return Player(kind="computer", race=number, difficulty=level, name=name)
+    raise errors.ConfigError(
+        f"player {text!r}: expected bot:MMR, random, or one of {', '.join(computers.DIFFICULTIES)}"
+    )
+
+
+def _actor(player: Player, race: int, seed: int) -> Actor:
+    if player.kind == "random":
+        return random_player.RandomPlayer(seed)
+    if player.kind == "computer":
+        return computers.computer(player.difficulty, race, seed)
+    return computers.human(player.mmr or 4000, race, seed)
+
+
+def play_game(
+    *,
+    home: Player,
+    away: Player,
+    map_name: str | None,
+    seed: int,
+    version: versions.Version,
+    max_loops: int = MAX_LOOPS,
+) -> Outcome:
+    """Plays one game to its end. The map (if None), races and starts follow from the seed."""
+    if map_name is not None and map_name not in maps.MAPS:
+        raise errors.ConfigError(
+            f"map {map_name!r}: expected one of {', '.join(maps.MAPS)}"
+        )
+    rng = np.random.Generator(np.random.PCG64(seed))
+    names = list(maps.MAPS)
+    chosen = names[int(rng.integers(len(names)))] if map_name is None else map_name
+    start = int(rng.integers(2))
+    setups, actors, participants = [], [], []
+    for index, player in enumerate((home, away)):
+        drawn = int(rng.integers(1, 4))
+        race = drawn if player.race == game_lib.RANDOM else player.race
+        level = computers.computer_setup(player.difficulty)
+        setups.append(
+            game_lib.PlayerSetup(
+                race_requested=player.race,
+                race=race,
+                start=start if index == 0 else 1 - start,
+                income=level.income,
+                all_visible=level.all_visible,
+            )
+        )
+        actors.append(_actor(player, race, int(rng.integers(2**31))))
+        participants.append(
+            replay_members.Participant(
+                name=player.name or player.kind,
+                mmr=player.mmr,
+                computer=player.kind == "computer",
+                difficulty=player.difficulty,
+            )
+        )
+    game = game_lib.Game(
+        maps.MAPS[chosen], (setups[0], setups[1]), int(rng.integers(2**31))
+    )
+    recorder = replay_writer.Recorder(game, (participants[0], participants[1]), version)
+    _play_out(game, recorder, (actors[0], actors[1]), max_loops)
+    result = game.result or {1: "undecided", 2: "undecided"}
+    return Outcome(
+        replay=recorder.replay(),
+        map_name=chosen,
+        races=(setups[0].race, setups[1].race),
+        results=(result[1], result[2]),
+        loops=game.loop,
+    )
+
+
+def _play_out(
+    game: game_lib.Game,
+    recorder: replay_writer.Recorder,
+    actors: tuple[Actor, Actor],
+    max_loops: int,
+) -> None:
+    while game.result is None:
+        inputs: list[game_lib.Input] = []
+        if game.loop >= max_loops:
+            inputs.append(game_lib.Leave(_weaker(game)))
+        else:
+            for player, actor in enumerate(actors, start=1):
+                inputs += actor.act(game, player)
+        game.step(recorder.admit(inputs))
+        if game.loop % _WATCH_LOOPS == 0:
+            recorder.watch()
+            game.take_errors()
+
+
+def _weaker(game: game_lib.Game) -> int:
+    food = game.world.players["food_used_halves"]
+    return 1 if food[1] < food[2] else 2

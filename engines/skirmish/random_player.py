@@ -1,0 +1,82 @@
+"""A player who does anything at all: random units, random abilities, random places.
+
+In: a game. Out: inputs, seeded. The weakest opponent there is, and a way to visit corners of the
+rules that no sensible player sees.
+"""
+
+import numpy as np
+
+from starmill.engines.skirmish import game as game_lib
+from starmill.engines.skirmish import panels, rules
+
+_MEAN_LOOPS = 12  # between two actions
+_MAX_SELECTED = 8
+
+
+class RandomPlayer:
+    """Acts every dozen loops on average; the same seed, the same deeds."""
+
+    def __init__(self, seed: int) -> None:
+        self._rng = np.random.Generator(np.random.PCG64(seed))
+        self._next_loop = 0
+
+    def act(self, game: game_lib.Game, player: int) -> list[game_lib.Input]:
+        """Returns the inputs for the coming loop; mostly none."""
+        if game.loop < self._next_loop:
+            return []
+        self._next_loop = game.loop + 1 + int(self._rng.poisson(_MEAN_LOOPS))
+        choice = self._rng.random()
+        if choice < 0.2:
+            return [game_lib.CameraMove(player, *self._point(game))]
+        if choice < 0.3:
+            index = int(self._rng.integers(10))
+            kind = game_lib.SET if self._rng.random() < 0.5 else game_lib.RECALL
+            return [game_lib.ControlGroup(player, index, kind)]
+        if choice < 0.5:
+            return self._select(game, player)
+        return self._command(game, player)
+
+    def _point(self, game: game_lib.Game) -> tuple[float, float]:
+        left, bottom, right, top = game.map.playable
+        x = float(self._rng.uniform(left, right))
+        return x, float(self._rng.uniform(bottom, top))
+
+    def _select(self, game: game_lib.Game, player: int) -> list[game_lib.Input]:
+        units = game.world.units
+        mine = (units["owner"] == player) & (units["alive"] == 1)
+        rows = np.flatnonzero(mine & (units["carrier"] < 0))
+        if not len(rows):
+            return []
+        anchor = self._rng.choice(rows)
+        alike = rows[units["unit_type"][rows] == units["unit_type"][anchor]]
+        count = min(int(self._rng.integers(1, _MAX_SELECTED + 1)), len(alike))
+        chosen = self._rng.choice(alike, size=count, replace=False)
+        return [game_lib.Select(player, tuple(int(t) for t in units["tag"][chosen]))]
+
+    def _command(self, game: game_lib.Game, player: int) -> list[game_lib.Input]:
+        rows = panels.selected_rows(game, player)
+        if not len(rows):
+            return self._select(game, player)
+        abilities = game.available_abilities(int(rows[0]))
+        if not abilities:
+            return self._select(game, player)
+        ability = int(self._rng.choice(abilities))
+        tags = tuple(int(tag) for tag in game.world.units["tag"][rows])
+        queued = bool(self._rng.random() < 0.1)
+        target = int(rules.ability_rules()["target"][ability])
+        if target == rules.TARGETS["none"]:
+            command = game_lib.UnitCommand(player, ability, tags, queued=queued)
+        elif target == rules.TARGETS["unit"] and self._rng.random() < 0.7:
+            units = game.world.units
+            alive = np.flatnonzero(units["alive"] == 1)
+            tag = int(units["tag"][self._rng.choice(alive)])
+            command = game_lib.UnitCommand(
+                player, ability, tags, target_tag=tag, queued=queued
+            )
+        else:
+            point = self._point(game)
+            command = game_lib.UnitCommand(
+                player, ability, tags, target_point=point, queued=queued
+            )
+        repeats = 1 + int(self._rng.random() < 0.1)
+        return [command] * repeats

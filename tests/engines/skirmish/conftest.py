@@ -1,0 +1,12 @@
+"""Ports for the processes that the tests start."""
+
+import socket
+
+import pytest
+
+
+@pytest.fixture
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
