@@ -20,7 +20,7 @@ from starmill.benchmark import agent as agent_lib
 from starmill.benchmark import throttle
 from starmill.converters import episode as converter_episode
 from starmill.converters import observation
-from starmill.converters.protos import common_pb2, sc2api_pb2
+from starmill.converters.protos import common_pb2, error_pb2, sc2api_pb2
 from starmill.engines import client as client_lib
 from starmill.engines import game_process, playback
 from starmill.schema import errors, specs
@@ -54,6 +54,7 @@ RACES = {
 }
 # What the game answers for game_loop when only the result is left to tell.
 _STUB_LOOP = (1 << 32) - 1
+_SUCCESS = error_pb2.Success
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -197,6 +198,7 @@ class LiveGame:
     def act(self, number: int, action: agent_lib.Arrays) -> None:
         """Sends a seat's action, and sets when the seat is due again."""
         seat = self._seats[number]
+        memory = seat.converter.memory
         request, delay = seat.converter.action(action)
         delay = min(max(delay, 1), specs.MAX_DELAY)
         if request.actions:
@@ -205,7 +207,10 @@ class LiveGame:
                 sc2api_pb2.Request(action=request), self._deadlines.play
             )
             results = sc2api_pb2.ResponseAction.FromString(answer).result
-            seat.refused += any(result != 1 for result in results)
+            if all(result != _SUCCESS for result in results):
+                # Not part of the game, nor of its replay: as if it had not been tried.
+                seat.refused += 1
+                seat.converter.memory = memory
         seat.due = seat.throttle.earliest(self.loop + delay)
 
     def advance(self) -> None:

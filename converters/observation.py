@@ -111,6 +111,20 @@ class Converter:
         self._step += 1
         return out
 
+    @property
+    def memory(self) -> tuple[actions.Command, tuple[np.float32, np.float32]]:
+        """What `action` moves on: last command and virtual camera.
+
+        Live play puts it back where the game refuses an action: no replay would hold it.
+        """
+        return self._command, self._camera
+
+    @memory.setter
+    def memory(
+        self, value: tuple[actions.Command, tuple[np.float32, np.float32]]
+    ) -> None:
+        self._command, self._camera = value
+
     def action(
         self, action: Mapping[str, Any]
     ) -> tuple[protos.sc2api_pb2.RequestAction, int]:
