@@ -111,7 +111,7 @@ class Dataset:
         """Returns the specs of the stored arrays, without the time axis."""
         return specs.episode_specs(self.settings)
 
-    @property
+    @functools.cached_property
     def metas(self) -> list[episode_lib.EpisodeMeta]:
         """Returns the metadata of every episode."""
         return table.metas(self.table)

@@ -43,6 +43,7 @@ class BatchIterator(Iterator[batches.Batch]):
         workers: int,
         position: int = 0,
     ) -> None:
+        self._crew: list[_Worker] = []
         if workers < 0:
             raise errors.ConfigError(f"workers: must be at least 0, found {workers}")
         self._maker = maker
@@ -50,7 +51,6 @@ class BatchIterator(Iterator[batches.Batch]):
         self._position = position
         self._workers = workers
         self._pool = batches.BufferPool(maker.size_bytes)
-        self._crew: list[_Worker] = []
         self._asked = position
 
     def state(self) -> dict[str, int]:
@@ -65,7 +65,7 @@ class BatchIterator(Iterator[batches.Batch]):
         """Continues after the batch that was the last one when the state was taken."""
         position = batches.check_state(state, self._maker.options, self._dataset)
         self.close()
-        self._position = self._asked = position
+        self._position = position
 
     def __next__(self) -> batches.Batch:
         """Returns the next batch."""
@@ -82,7 +82,6 @@ class BatchIterator(Iterator[batches.Batch]):
         for worker in self._crew:
             worker.stop()
         self._crew = []
-        self._asked = self._position
 
     def __enter__(self) -> "BatchIterator":
         """Returns itself."""
@@ -107,6 +106,7 @@ class BatchIterator(Iterator[batches.Batch]):
 
     def _remote(self) -> batches.Batch:
         if not self._crew:
+            self._asked = self._position
             self._crew = [_Worker(self._maker, n) for n in range(self._workers)]
             for worker in self._crew:
                 worker.wait_ready()
@@ -219,12 +219,12 @@ class _Worker:
         self._process.close()
 
     def _receive(self, what: str) -> Any:
-        while not self._pipe.poll(_POLL_SECONDS):
-            if not self._process.is_alive() and not self._pipe.poll():
-                raise self._gone(what)
         try:
+            while not self._pipe.poll(_POLL_SECONDS):
+                if not self._process.is_alive() and not self._pipe.poll():
+                    raise self._gone(what)
             answer = self._pipe.recv()
-        except EOFError as error:
+        except (EOFError, ConnectionResetError) as error:
             raise self._gone(what) from error
         if isinstance(answer, BaseException):
             raise answer

@@ -1,0 +1,103 @@
+"""`starmill info`: what a dataset is, from its manifest; nothing is decoded."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from starmill.schema import errors, manifest, registry
+
+EXAMPLES = """\
+  starmill info data
+  starmill info data --json
+  starmill info 'gs://bucket/data#sha256:0f3c...'
+  starmill info data --register starmill-registry.json
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the options."""
+    parser.add_argument("dataset", metavar="DATASET", help="path, URL or reference")
+    parser.add_argument("--json", action="store_true", help="all of it as JSON")
+    parser.add_argument("--registry", metavar="FILE", help="where names are looked up")
+    parser.add_argument(
+        "--register", metavar="FILE", help="add the dataset to this registry"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Prints what the dataset is."""
+    place = registry.resolve(args.dataset, args.registry)
+    content = manifest.read(place.url)
+    if place.digest is not None and content.digest() != place.digest:
+        raise errors.ManifestMismatch(
+            f"{place.url}: asked for {place.digest}, found {content.digest()}"
+        )
+    if args.register:
+        url = place.url if "://" in place.url else str(Path(place.url).resolve())
+        name = f"{content.name}@{content.version}"
+        registry.add(Path(args.register), name, url, content.digest())
+    if args.json:
+        print(json.dumps(_facts(content), sort_keys=True, indent=1))
+    else:
+        print(_text(content))
+    return 0
+
+
+def _facts(content: manifest.Manifest) -> dict[str, Any]:
+    return {
+        "reference": content.reference(),
+        "digest": content.digest(),
+        "name": content.name,
+        "version": content.version,
+        "engine": content.engine,
+        "replays": content.replays,
+        "episodes": content.episodes,
+        "quarantined": content.quarantined,
+        "steps": content.steps,
+        "bytes": content.size_bytes,
+        "schema": content.schema,
+        "settings": content.settings.to_json(),
+        "selection": content.selection,
+        "replay_set": content.replay_set,
+        "starmill": content.starmill,
+        "codec": content.codec,
+        "libraries": content.libraries,
+        "statistics": content.statistics,
+        "shards": [entry.name for entry in content.shards],
+    }
+
+
+def _text(content: manifest.Manifest) -> str:
+    numbers = content.statistics
+    mmr = numbers["mmr"]
+    per_step = content.size_bytes / content.steps
+    lines = [
+        content.reference(),
+        f"  engine      {content.engine}",
+        f"  episodes    {content.episodes:,} of {content.replays:,} replays, "
+        f"{content.quarantined:,} quarantined",
+        f"  steps       {content.steps:,}, {numbers['game_loops']:,} game loops",
+        f"  bytes       {content.size_bytes:,} in {len(content.shards)} shards, "
+        f"{per_step:.0f} per step",
+        f"  mmr         {mmr['min']} to {mmr['max']}, known for {mmr['known']:,}",
+    ]
+    for title, key in (
+        ("splits", "by_split"),
+        ("races", "by_race"),
+        ("maps", "by_map"),
+        ("outcomes", "by_outcome"),
+        ("versions", "by_game_version"),
+    ):
+        counts = ", ".join(f"{name} {count:,}" for name, count in numbers[key].items())
+        lines.append(f"  {title:<11} {counts}")
+    libraries = ", ".join(
+        f"{name} {v}" for name, v in sorted(content.libraries.items())
+    )
+    lines += [
+        f"  schema      {content.schema}",
+        f"  replay set  sha256:{content.replay_set}",
+        f"  selection   {json.dumps(content.selection, sort_keys=True)}",
+        f"  made by     starmill {content.starmill}, codec {content.codec}, {libraries}",
+    ]
+    return "\n".join(lines)

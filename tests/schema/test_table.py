@@ -1,0 +1,72 @@
+import dataclasses
+
+import pyarrow
+import pytest
+
+from starmill.schema import errors, shards, table
+from tests import factories
+
+
+def placed(seed, **overrides):
+    return shards.Placed(
+        meta=factories.episode_meta(seed, **overrides),
+        split="train",
+        shard=f"train-{seed % 2:05d}-of-00002.tfrecord",
+        offsets=(seed * 10, seed * 10 + 4, seed * 10 + 8),
+        sha256="0" * 64,
+    )
+
+
+def test_rows_come_back_in_order_whatever_the_order_given():
+    rows = [placed(seed) for seed in range(6)]
+    one = table.episode_table(rows)
+    assert one.equals(table.episode_table(rows[::-1]))
+    assert one.schema.equals(table.EPISODE_SCHEMA)
+    assert one.column("shard").to_pylist() == sorted(one.column("shard").to_pylist())
+    by_id = {row.meta.episode_id: row.meta for row in rows}
+    assert [by_id[meta.episode_id] for meta in table.metas(one)] == table.metas(one)
+
+
+def test_unknown_values_stay_unknown():
+    row = placed(0, mmr=None, opponent_mmr=None, apm=None, data_version=None)
+    assert table.metas(table.episode_table([row])) == [row.meta]
+
+
+def test_bytes_are_the_same_each_time(tmp_path):
+    content = table.episode_table([placed(seed) for seed in range(4)])
+    first = table.write_table(str(tmp_path / "a"), content)
+    assert table.write_table(str(tmp_path / "b"), content) == first
+    data = (tmp_path / "a").read_bytes()
+    assert table.parse_table(data, table.EPISODE_SCHEMA, "a").equals(content)
+
+
+def test_the_same_episode_twice_is_refused():
+    with pytest.raises(errors.SpecError, match="appear twice"):
+        table.episode_table([placed(1), placed(1)])
+
+
+def test_other_columns_and_broken_files_are_refused(tmp_path):
+    table.write_table(str(tmp_path / "a"), pyarrow.table({"x": [1]}))
+    with pytest.raises(errors.FormatError, match="expected columns"):
+        table.parse_table((tmp_path / "a").read_bytes(), table.EPISODE_SCHEMA, "a")
+    with pytest.raises(errors.FormatError, match="not readable Parquet"):
+        table.parse_table(b"nothing", table.EPISODE_SCHEMA, "a")
+
+
+def test_quarantine_rows_are_sorted():
+    row = table.QuarantineRow(
+        replay_id="b", player_id=None, source="x", reason="corrupt", detail="d"
+    )
+    rows = [row, dataclasses.replace(row, replay_id="a", player_id=2)]
+    found = table.quarantine_table(rows).to_pylist()
+    assert [item["replay_id"] for item in found] == ["a", "b"]
+    assert found[1]["player_id"] is None
+    assert table.quarantine_table([]).schema.equals(table.QUARANTINE_SCHEMA)
+
+
+def test_statistics_count():
+    rows = [placed(0, mmr=None, outcome=1), placed(1, mmr=4000, outcome=-1, steps=7)]
+    found = table.statistics(table.episode_table(rows))
+    assert found["by_outcome"] == {"-1": 1, "1": 1}
+    assert found["mmr"] == {"known": 1, "min": 4000, "max": 4000}
+    assert found["steps"] == {"min": 7, "max": 40}
