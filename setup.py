@@ -44,6 +44,7 @@ LEARNERS = [
 ]
 TENSORFLOW = ["tensorflow-cpu>=2.20", "tensorflow-datasets>=4.9.9"]
 S3 = ["s3fs>=2024.6"]
+GCP = ["apache-beam[gcp]>=2.77,<3", "gcsfs>=2024.6"]
 DEV = [
     "duckdb",
     "grain",
@@ -79,9 +80,9 @@ setup(
     extras_require={
         "learners": LEARNERS,
         "tensorflow": TENSORFLOW,
-        "gcp": ["apache-beam[gcp]>=2.77,<3", "gcsfs"],
+        "gcp": GCP,
         "s3": S3,
-        "dev": [*LEARNERS, *TENSORFLOW, *S3, *DEV],
+        "dev": [*LEARNERS, *TENSORFLOW, *S3, *GCP, *DEV],
     },
     entry_points={"console_scripts": ["starmill = starmill.cli:main"]},
 )
