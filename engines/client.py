@@ -49,8 +49,8 @@ class Deadlines:
     """
 
     start: float = 180.0
-    load: float = 120.0
-    play: float = 60.0
+    load: float = 300.0
+    play: float = 120.0
 
     def __post_init__(self) -> None:
         """Checks that there is time for anything at all."""

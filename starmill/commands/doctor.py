@@ -143,9 +143,11 @@ def _machine() -> Iterator[Finding]:
 
 def _ports() -> Iterator[Finding]:
     try:
-        with socket.create_server(("127.0.0.1", 0)) as server:
-            with socket.create_connection(server.getsockname(), timeout=5):
-                pass
+        with (
+            socket.create_server(("127.0.0.1", 0)) as server,
+            socket.create_connection(server.getsockname(), timeout=5),
+        ):
+            pass
     except OSError as error:
         yield Finding("ports", BAD, f"no connection over loopback: {error}")
         return
