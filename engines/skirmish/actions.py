@@ -6,6 +6,7 @@ report raw commands, camera moves and control groups.
 """
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -365,14 +366,14 @@ def reported_errors(
     refused: Iterable[game_lib.CommandError], player: int
 ) -> list[sc2api_pb2.ActionError]:
     """Returns the refused commands of one player as an observation reports them."""
-    return [
-        sc2api_pb2.ActionError(
-            unit_tag=entry.tag,
-            ability_id=entry.ability_id,
-            result=entry.code
-            if entry.code in error_pb2.ActionResult.values()
-            else errorcodes.ERROR,
-        )
-        for entry in refused
-        if entry.player == player
-    ]
+    found = []
+    for entry in refused:
+        known = entry.code in error_pb2.ActionResult.values()
+        result: Any = entry.code if known else errorcodes.ERROR
+        if entry.player == player:
+            found.append(
+                sc2api_pb2.ActionError(
+                    unit_tag=entry.tag, ability_id=entry.ability_id, result=result
+                )
+            )
+    return found

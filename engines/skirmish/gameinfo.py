@@ -4,6 +4,7 @@ In: a game and who plays it, or a replay's summary. Out: protocol messages.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from starmill.engines.skirmish import (
     replay_reader,
 )
 
-RACES = {"Terr": 1, "Zerg": 2, "Prot": 3, "Rand": 4}
+RACES: dict[str | None, Any] = {"Terr": 1, "Zerg": 2, "Prot": 3, "Rand": 4}
 RESULTS = {
     "Win": sc2api_pb2.Victory,
     "Loss": sc2api_pb2.Defeat,
@@ -65,16 +66,19 @@ def game_info(
     infos = []
     for player, who in enumerate(participants, start=1):
         setup = game.players[player - 1]
+        requested: Any = setup.race_requested
+        actual: Any = setup.race
+        difficulty: Any = who.difficulty or sc2api_pb2.VeryEasy
         info = sc2api_pb2.PlayerInfo(
             player_id=player,
             type=sc2api_pb2.Computer if who.computer else sc2api_pb2.Participant,
-            race_requested=setup.race_requested,
+            race_requested=requested,
             player_name=who.name,
         )
         if observer is None or observer == player:
-            info.race_actual = setup.race
+            info.race_actual = actual
         if who.computer:
-            info.difficulty = who.difficulty or sc2api_pb2.VeryEasy
+            info.difficulty = difficulty
             info.ai_build = sc2api_pb2.RandomBuild
         infos.append(info)
     asked_by = observer or 1

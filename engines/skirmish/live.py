@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from starmill.engines.skirmish import (
-    computers,
+    bots,
     faults,
     lockstep,
     replay_members,
@@ -52,7 +52,7 @@ class Plan:
         found = []
         for index, seat in enumerate(self.seats):
             race = int(rng.integers(1, 4))
-            level = computers.computer_setup(seat.difficulty)
+            level = bots.computer_setup(seat.difficulty)
             found.append(
                 game_lib.PlayerSetup(
                     race_requested=seat.race,
@@ -101,7 +101,7 @@ class LiveGame:
             self.game, (first, second), self._version
         )
         self._bots = {
-            number: computers.computer(
+            number: bots.computer(
                 seat.difficulty, self.game.players[number - 1].race, self.plan.seed
             )
             for number, seat in enumerate(self.plan.seats, start=1)

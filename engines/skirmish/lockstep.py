@@ -11,13 +11,13 @@ import json
 import socket
 import struct
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from starmill.engines.skirmish import game as game_lib
 from starmill.schema import errors
 
-_KINDS: dict[str, type[game_lib.Input]] = {
+_KINDS: dict[str, Callable[..., game_lib.Input]] = {
     kind.__name__: kind
     for kind in (
         game_lib.UnitCommand,

@@ -8,6 +8,7 @@ health, and so on.
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -129,7 +130,7 @@ class Observer:
             larva_count=int(state["larva_count"]),
         )
 
-    def _alerts(self) -> list[int]:
+    def _alerts(self) -> list[Any]:
         alerts = self._game.world.alerts[self._player]
         recent = alerts["loop"] > self._game.loop - _ALERT_LOOPS
         return sorted({int(kind) for kind in alerts["kind"][recent] if kind > 0})
@@ -195,11 +196,12 @@ class Observer:
             x, y = float(effect["x"]), float(effect["y"])
             if owner != player and not self._sees_all and not self._layers.sees(x, y):
                 continue
+            alliance: Any = view.SELF if owner == player else view.ENEMY
             found.append(
                 raw_pb2.Effect(
                     effect_id=int(effect["id"]),
                     pos=[common_pb2.Point2D(x=x, y=y)],
-                    alliance=view.SELF if owner == player else view.ENEMY,
+                    alliance=alliance,
                     owner=owner,
                     radius=float(effect["radius"]),
                 )

@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from starmill.engines.skirmish import (
-    computers,
+    bots,
     maps,
     random_player,
     replay_members,
@@ -78,11 +78,11 @@ def parse_player(text: str, race: str) -> Player:
                 f"player {text!r}: expected bot:MMR with an MMR from {_MIN_MMR} to {_MAX_MMR}"
             )
         return Player(kind="bot", race=number, mmr=int(digits), name=f"bot {digits}")
-    if name in computers.DIFFICULTIES:
-        level = computers.DIFFICULTIES[name]
+    if name in bots.DIFFICULTIES:
+        level = bots.DIFFICULTIES[name]
         return Player(kind="computer", race=number, difficulty=level, name=name)
     raise errors.ConfigError(
-        f"player {text!r}: expected bot:MMR, random, or one of {', '.join(computers.DIFFICULTIES)}"
+        f"player {text!r}: expected bot:MMR, random, or one of {', '.join(bots.DIFFICULTIES)}"
     )
 
 
@@ -90,8 +90,8 @@ def _actor(player: Player, race: int, seed: int) -> Actor:
     if player.kind == "random":
         return random_player.RandomPlayer(seed)
     if player.kind == "computer":
-        return computers.computer(player.difficulty, race, seed)
-    return computers.human(player.mmr or 4000, race, seed)
+        return bots.computer(player.difficulty, race, seed)
+    return bots.human(player.mmr or 4000, race, seed)
 
 
 def play_game(
@@ -116,7 +116,7 @@ def play_game(
     for index, player in enumerate((home, away)):
         drawn = int(rng.integers(1, 4))
         race = drawn if player.race == game_lib.RANDOM else player.race
-        level = computers.computer_setup(player.difficulty)
+        level = bots.computer_setup(player.difficulty)
         setups.append(
             game_lib.PlayerSetup(
                 race_requested=player.race,

@@ -5,6 +5,7 @@ the coarse grid that the game's own paths use.
 """
 
 import heapq
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -98,14 +99,19 @@ def path_length(
             return max(length, straight)
         if length > best[cell]:
             continue
-        for dy, dx, cost in _MOVES:
-            row, column = cell[0] + dy, cell[1] + dx
-            if not (0 <= row < height and 0 <= column < width):
-                continue
-            if not walkable[row, column]:
-                continue
-            after = length + cost
-            if after < best.get((row, column), np.inf):
-                best[row, column] = after
-                heapq.heappush(queue, (after, (row, column)))
+        for after, neighbour in _neighbours(walkable, cell, length):
+            if after < best.get(neighbour, np.inf):
+                best[neighbour] = after
+                heapq.heappush(queue, (after, neighbour))
     return 0.0
+
+
+def _neighbours(
+    walkable: np.ndarray, cell: tuple[int, int], length: float
+) -> Iterator[tuple[float, tuple[int, int]]]:
+    """Yields the walkable cells around one, with the length of the way so far."""
+    height, width = walkable.shape
+    for dy, dx, cost in _MOVES:
+        row, column = cell[0] + dy, cell[1] + dx
+        if 0 <= row < height and 0 <= column < width and walkable[row, column]:
+            yield length + cost, (row, column)

@@ -18,6 +18,7 @@ from http import HTTPStatus
 from typing import Protocol
 
 from google.protobuf.message import DecodeError
+from websockets.exceptions import InvalidState
 from websockets.frames import Frame, Opcode
 from websockets.http11 import Request as HttpRequest
 from websockets.server import ServerProtocol
@@ -141,8 +142,11 @@ class Client:
                 parts = []
 
     def send(self, payload: bytes) -> None:
-        """Sends one binary message."""
-        self._protocol.send_binary(payload)
+        """Sends one binary message; OSError if the client is going or gone."""
+        try:
+            self._protocol.send_binary(payload)
+        except InvalidState as error:
+            raise ConnectionResetError(str(error)) from error
         self._flush()
 
     def send_half(self, payload: bytes) -> None:

@@ -18,7 +18,7 @@ from starmill.engines.skirmish import (
     gameinfo,
     layers,
     live,
-    lockstep,
+    lobby,
     mapfile,
     maps,
     observe,
@@ -32,7 +32,9 @@ from starmill.engines.skirmish import (
 from starmill.schema import errors
 
 LAUNCHED, INIT, IN_GAME, IN_REPLAY, ENDED = 1, 2, 3, 4, 5
-_STATE_NAMES = {number: name for name, number in sc2api_pb2.Status.items()}
+_STATE_NAMES: dict[int, str] = {
+    int(number): name for name, number in sc2api_pb2.Status.items()
+}
 _UI_DATA = 8  # Observation.ui_data
 _OBSERVATION_FIELD = 10  # Response.observation
 _STUB_LOOP = 0xFFFFFFFF
@@ -135,13 +137,13 @@ class Session:
         error = sc2api_pb2.ResponseCreateGame
         self._leave_current()
         self.status = LAUNCHED
-        found = self._find_map(wanted)
+        found = lobby.find_map(wanted, self._saved_maps, self._maps_dir)
         if not isinstance(found, maps.GameMap):
             answer.error, answer.error_details = found
         elif not wanted.player_setup:
             answer.error = error.MissingPlayerSetup
         else:
-            answer_error = _setup_error(wanted)
+            answer_error = lobby.setup_error(wanted)
             if answer_error:
                 answer.error = error.InvalidPlayerSetup
                 answer.error_details = answer_error
@@ -149,28 +151,6 @@ class Session:
                 self._created, self._created_map = wanted, found
                 self.status = INIT
         return sc2api_pb2.Response(create_game=answer).SerializeToString()
-
-    def _find_map(
-        self, wanted: sc2api_pb2.RequestCreateGame
-    ) -> "maps.GameMap | tuple[sc2api_pb2.ResponseCreateGame.Error.ValueType, str]":
-        error = sc2api_pb2.ResponseCreateGame
-        if wanted.HasField("battlenet_map_name"):
-            named = mapfile.map_of_name(wanted.battlenet_map_name)
-            return named or (error.InvalidMapName, "no such map")
-        if not wanted.HasField("local_map"):
-            return error.MissingMap, ""
-        path = wanted.local_map.map_path
-        content = wanted.local_map.map_data or self._saved_maps.get(path, b"")
-        file = Path(self._maps_dir) / path if self._maps_dir and path else None
-        if not content and file is not None and file.is_file():
-            content = file.read_bytes()
-        if content:
-            try:
-                return mapfile.map_of_data(content)
-            except errors.FormatError as problem:
-                return error.InvalidMapData, str(problem)
-        known = mapfile.map_of_name(path)
-        return known or (error.InvalidMapPath, f"no map at {path!r}")
 
     def _join_game(self, request: sc2api_pb2.Request) -> bytes:
         wanted = request.join_game
@@ -195,23 +175,15 @@ class Session:
         return sc2api_pb2.Response(join_game=answer).SerializeToString()
 
     def _join(self, wanted: sc2api_pb2.RequestJoinGame) -> None:
-        me = live.Seat(race=wanted.race or 4, name=wanted.player_name)
-        peer, player = None, 1
-        if self._created is None:
-            address = wanted.host_ip or "127.0.0.1"
-            peer = lockstep.join(address, wanted.server_ports.game_port)
-            peer.send({"race": me.race, "name": me.name})
-            plan = live.plan_from_json(peer.receive())
-            player = 2
+        if self._created is None or self._created_map is None:
+            plan, player, peer = lobby.join(wanted)
         else:
-            plan, peer = self._host(self._created, me, wanted)
-            realtime = self._created.realtime
-            self._clock = time.monotonic() if realtime and peer is None else None
-            player = (
-                next(i for i, s in enumerate(plan.seats, 1) if s == me)
-                if peer is None
-                else 1
+            self._games += 1
+            plan, player, peer = lobby.host(
+                self._created, wanted, self._created_map, default_seed=self._games
             )
+            realtime = self._created.realtime and peer is None
+            self._clock = time.monotonic() if realtime else None
         self._orders.begin("", 0)
         self._play = live.LiveGame(
             plan, player, self._version, peer=peer, orders=self._orders
@@ -220,47 +192,6 @@ class Session:
         self._options = wanted.options
         self._attach(player)
         self.status = IN_GAME
-
-    def _host(
-        self,
-        created: sc2api_pb2.RequestCreateGame,
-        me: live.Seat,
-        wanted: sc2api_pb2.RequestJoinGame,
-    ) -> tuple[live.Plan, lockstep.Peer | None]:
-        if self._created_map is None:
-            raise RequestError("no game was created")
-        self._games += 1
-        # Without a seed the real game is random; ours counts the games of this process.
-        seed = created.random_seed if created.HasField("random_seed") else self._games
-        seats, peer = [], None
-        for setup in created.player_setup:
-            if setup.type == sc2api_pb2.Computer:
-                seats.append(
-                    live.Seat(
-                        race=setup.race or 4,
-                        name=setup.player_name or "Computer",
-                        difficulty=setup.difficulty or sc2api_pb2.VeryEasy,
-                    )
-                )
-            elif setup.type == sc2api_pb2.Participant and me not in seats:
-                seats.append(me)
-            elif setup.type == sc2api_pb2.Participant:
-                if not wanted.HasField("server_ports"):
-                    raise errors.EngineError("a game of two needs server_ports")
-                peer = lockstep.host("127.0.0.1", wanted.server_ports.game_port)
-                other = peer.receive() or {}
-                name = str(other.get("name") or "")
-                race = int(other.get("race") or 4)
-                seats.append(live.Seat(race=race, name=name))
-        plan = live.Plan(
-            map_name=self._created_map.name,
-            seed=seed,
-            disable_fog=created.disable_fog,
-            seats=(seats[0], seats[1]),
-        )
-        if peer is not None:
-            peer.send(live.plan_to_json(plan))
-        return plan, peer
 
     def _attach(self, player: int) -> None:
         interface = observe.Interface.from_options(self._options)
@@ -529,17 +460,6 @@ class Session:
 
     def _quick(self, request: sc2api_pb2.Request) -> bytes:
         raise RequestError("quick save and load are not supported")
-
-
-def _setup_error(wanted: sc2api_pb2.RequestCreateGame) -> str:
-    """Returns why a game cannot be set up so, or nothing."""
-    players = [s for s in wanted.player_setup if s.type != sc2api_pb2.Observer]
-    humans = [s for s in players if s.type == sc2api_pb2.Participant]
-    if len(players) != 2:
-        return f"expected two players, found {len(players)}"
-    if not humans:
-        return "expected a participant"
-    return ""
 
 
 _HANDLERS: dict[

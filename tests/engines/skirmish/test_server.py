@@ -279,7 +279,24 @@ def test_queries_and_data(client):
 
 def test_flags_are_read_as_the_game_reads_them():
     flags = server.parse_flags(
-        ["-listen", "0.0.0.0", "-port", "5000", "-dataDir", "/g/", "-tempDir", "/t/", "-dataVersion", "AB", "-displayMode", "0", "-verbose", "-unknown", "-baseBuild", "71663"]
+        [
+            "-listen",
+            "0.0.0.0",
+            "-port",
+            "5000",
+            "-dataDir",
+            "/g/",
+            "-tempDir",
+            "/t/",
+            "-dataVersion",
+            "AB",
+            "-displayMode",
+            "0",
+            "-verbose",
+            "-unknown",
+            "-baseBuild",
+            "71663",
+        ]
     )
     assert (flags.listen, flags.port, flags.base_build) == ("0.0.0.0", 5000, 71663)
     assert (flags.data_dir, flags.data_version) == ("/g/", "AB")
