@@ -67,3 +67,14 @@ def test_interval_errs_to_the_wide_side_among_equals():
     # The smallest of four equal win rates is biased downwards; the interval allows for it.
     ratings = dict.fromkeys("pqrst", 1000.0)
     assert covered(ratings, 36, "p") >= 940
+
+
+def test_several_that_could_be_worst_raise_the_upper_end():
+    games = tournaments.series("p", "a", won=12, lost=8)
+    alone = robustness.robustness(winrates.tabulate(games), "p")
+    for rival in "bcd":
+        games += tournaments.series("p", rival, won=12, lost=8)
+    among = robustness.robustness(winrates.tabulate(games), "p")
+    assert among.win_rate == alone.win_rate
+    assert among.high > alone.high + 0.02
+    assert among.low == alone.low

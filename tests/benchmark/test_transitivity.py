@@ -70,3 +70,14 @@ def test_no_simulations_is_refused():
     table = winrates.tabulate(cycle_games(1))
     with pytest.raises(errors.ConfigError, match="simulations"):
         transitivity.transitivity(table, "rock", simulations=0)
+
+
+def test_agents_in_order_make_no_cycle():
+    games = [
+        *tournaments.series("a", "b", won=6, lost=4),
+        *tournaments.series("b", "c", won=6, lost=4),
+        *tournaments.series("a", "c", won=7, lost=3),
+    ]
+    found = transitivity.transitivity(winrates.tabulate(games), "a")
+    assert found.cycles == ()
+    assert found.p_value > 0.5
