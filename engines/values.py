@@ -18,6 +18,7 @@ from starmill.schema.replay import RejectReason
 _MAX_DEPTH = 32  # real values are nested seven deep at most
 _MAX_VARINT_BITS = 70
 _CLOCK_EVERY = 4096  # values between looks at the clock
+_ENDS = "the data ends in the middle of a value (byte {})"
 
 
 @dataclasses.dataclass
@@ -61,26 +62,75 @@ class TaggedReader:
         """Returns whether all bytes are used."""
         return self.position >= len(self._data)
 
+    def value(self) -> Any:
+        """Returns the next value."""
+        try:
+            return self._value(0)
+        except IndexError as error:
+            # Single bytes are read without looking whether they are there: this is the
+            # inner loop of the index.
+            raise errors.FormatError(_ENDS.format(self.position)) from error
+
+    def _value(self, depth: int) -> Any:
+        self.meter.tick()
+        kind = self._data[self.position]
+        self.position += 1
+        if kind == 9:
+            return self._varint()
+        if kind == 2:
+            return self._bytes(self._length())
+        if depth > _MAX_DEPTH:
+            raise errors.FormatError(f"nested too deeply (byte {self.position})")
+        if kind == 5:
+            fields = {}
+            for _ in range(self._length()):
+                tag = self._varint()
+                fields[tag] = self._value(depth + 1)
+            return fields
+        if kind in (4, 6):
+            byte = self._data[self.position]
+            self.position += 1
+            if kind == 6:
+                return byte
+            return self._value(depth + 1) if byte else None
+        return self._rare(kind, depth)
+
+    def _rare(self, kind: int, depth: int) -> Any:
+        if kind == 0:
+            return [self._value(depth + 1) for _ in range(self._length())]
+        if kind == 1:
+            bits = self._varint()
+            return bits, self._bytes((bits + 7) // 8)
+        if kind == 3:
+            return self._varint(), self._value(depth + 1)
+        if kind in (7, 8):
+            return self._bytes(4 if kind == 7 else 8)
+        raise errors.FormatError(
+            f"expected a value, found kind {kind} (byte {self.position - 1})"
+        )
+
     def _bytes(self, count: int) -> bytes:
         end = self.position + count
         if count < 0 or end > len(self._data):
-            raise errors.FormatError(
-                f"the data ends in the middle of a value (byte {self.position})"
-            )
+            raise errors.FormatError(_ENDS.format(self.position))
         value = self._data[self.position : end]
         self.position = end
         return value
 
     def _varint(self) -> int:
-        byte = self._bytes(1)[0]
+        data, position = self._data, self.position
+        byte = data[position]
+        position += 1
         negative = byte & 1
         value, bits = byte >> 1 & 0x3F, 6
         while byte & 0x80:
             if bits > _MAX_VARINT_BITS:
-                raise errors.FormatError(f"number too long (byte {self.position})")
-            byte = self._bytes(1)[0]
+                raise errors.FormatError(f"number too long (byte {position})")
+            byte = data[position]
+            position += 1
             value |= (byte & 0x7F) << bits
             bits += 7
+        self.position = position
         return -value if negative else value
 
     def _length(self) -> int:
@@ -92,42 +142,6 @@ class TaggedReader:
                 f"found {count} (byte {self.position})"
             )
         return count
-
-    def value(self, depth: int = 0) -> Any:
-        """Returns the next value."""
-        self.meter.tick()
-        if depth > _MAX_DEPTH:
-            raise errors.FormatError(f"nested too deeply (byte {self.position})")
-        kind = self._bytes(1)[0]
-        if kind == 9:
-            return self._varint()
-        if kind == 2:
-            return self._bytes(self._length())
-        if kind == 5:
-            fields = {}
-            for _ in range(self._length()):
-                tag = self._varint()
-                fields[tag] = self.value(depth + 1)
-            return fields
-        if kind == 6:
-            return self._bytes(1)[0]
-        if kind == 4:
-            return self.value(depth + 1) if self._bytes(1)[0] else None
-        return self._rare(kind, depth)
-
-    def _rare(self, kind: int, depth: int) -> Any:
-        if kind == 0:
-            return [self.value(depth + 1) for _ in range(self._length())]
-        if kind == 1:
-            bits = self._varint()
-            return bits, self._bytes((bits + 7) // 8)
-        if kind == 3:
-            return self._varint(), self.value(depth + 1)
-        if kind in (7, 8):
-            return self._bytes(4 if kind == 7 else 8)
-        raise errors.FormatError(
-            f"expected a value, found kind {kind} (byte {self.position - 1})"
-        )
 
 
 def named(value: Any, types: bitpacked.TypeTable, number: int) -> Any:
@@ -177,9 +191,7 @@ class BitReader:
     def _bits(self, count: int) -> int:
         position, end = self._position, self._position + count
         if end > 8 * len(self._data):
-            raise errors.FormatError(
-                f"the data ends in the middle of a value (byte {position // 8})"
-            )
+            raise errors.FormatError(_ENDS.format(position // 8))
         value = 0
         while position < end:
             offset = position % 8

@@ -144,7 +144,7 @@ def _rebuilt(members: dict[str, bytes], rng: random.Random) -> bytes:
     return factory.archive(
         members,
         header,
-        method=rng.choice([2, 2, 0, 16]),
+        method=rng.choice([2, 2, 2, 2, 0, 0, 16]),
         sector_shift=rng.choice([None, None, None, 0, 3]),
     )
 
@@ -163,7 +163,7 @@ def damaged_member(seed: int, rng: random.Random) -> bytes:
 def hostile_member(seed: int, rng: random.Random) -> bytes:
     """A member with content made to hurt: bombs, depth, huge numbers."""
     members = dict(_members(seed)) or {"header": factory.header(), **factory.members()}
-    size = rng.choice([100, 10_000, 200_000])
+    size = rng.choice([100] * 8 + [5000] * 8 + [200_000])
     blob = rng.choice(
         [
             b"\0" * size,

@@ -5,6 +5,7 @@ reader and factory can disagree. One argument overrides one thing.
 """
 
 import bz2
+import functools
 import json
 import struct
 import zlib
@@ -52,6 +53,7 @@ def crypt_table(data: bytes, name: str, *, decrypt: bool = False) -> bytes:
     return struct.pack(f"<{len(out)}I", *out)
 
 
+@functools.lru_cache(4096)
 def packed(data: bytes, method: int) -> bytes:
     if method == 2:
         return b"\x02" + zlib.compress(data)
