@@ -66,9 +66,12 @@ class Request:
     keep_work: bool = False
 
     def __post_init__(self) -> None:
-        """Checks that there is exactly one source."""
+        """Checks that there is exactly one source, and a name that will do."""
+        problems = manifest.name_problems(self.name, self.version)
         if bool(self.replays) == (self.index is not None):
-            raise errors.ConfigError("expected either --replays or --index")
+            problems.append("expected either --replays or --index")
+        if problems:
+            raise errors.ConfigError("; ".join(problems))
 
     @property
     def work_folder(self) -> str:

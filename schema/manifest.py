@@ -67,14 +67,7 @@ class Manifest:
 
     def __post_init__(self) -> None:
         """Checks names, and that counts and schema agree with what they count."""
-        problems = []
-        if not _IDENTIFIER.match(self.name):
-            problems.append(
-                f"name: expected lower case letters, digits, '.', '_', '-', "
-                f"found {self.name!r}"
-            )
-        if not _VERSION.match(self.version):
-            problems.append(f"version: expected like 1.0.0, found {self.version!r}")
+        problems = name_problems(self.name, self.version)
         if self.schema != specs.fingerprint(self.settings):
             problems.append("schema: not the fingerprint of the settings")
         totals = (
@@ -114,6 +107,18 @@ class Manifest:
     def reference(self) -> str:
         """Returns "name@version#sha256:..."."""
         return f"{self.name}@{self.version}#{self.digest()}"
+
+
+def name_problems(name: str, version: str) -> list[str]:
+    """Returns what is wrong with a dataset's name and version; nothing if they will do."""
+    problems = []
+    if not _IDENTIFIER.match(name):
+        problems.append(
+            f"name: expected lower case letters, digits, '.', '_', '-', found {name!r}"
+        )
+    if not _VERSION.match(version):
+        problems.append(f"version: expected like 1.0.0, found {version!r}")
+    return problems
 
 
 def parse(data: bytes, where: str = NAME) -> Manifest:
@@ -158,12 +163,16 @@ def parse(data: bytes, where: str = NAME) -> Manifest:
 def read(folder: str) -> Manifest:
     """Returns the manifest of the dataset in a folder."""
     url = storage.join(folder, NAME)
-    if not storage.exists(url):
+    try:
+        data = storage.read(url)
+    except errors.FormatError as error:
+        if storage.exists(url):
+            raise
         raise errors.FormatError(
             f"{folder}: no dataset here: expected {NAME} in it. A build that was "
             f"interrupted has none; run it again to finish it"
-        )
-    return parse(storage.read(url), url)
+        ) from error
+    return parse(data, url)
 
 
 def write(folder: str, content: Manifest) -> None:
