@@ -312,6 +312,7 @@ def _print_outcome(
                     "unwanted": dict(made.unwanted_sides),
                     "steps": written.steps,
                     "bytes": written.size_bytes,
+                    "versions": len(written.statistics["by_game_version"]),
                     "counters": dict(outcome.counters),
                     "reference": written.reference(),
                 },

@@ -1,0 +1,161 @@
+"""Episodes per minute beside the predecessor's procedure, and what a build costs in games.
+
+The same ladder games of the embedded engine, the same cores, one run after the other. Ours is
+`starmill generate`, index to manifest, start-up of workers included. The predecessor's is
+`perf.predecessor_play`: a fresh pair of game processes per player, its own step sequence, and
+one record per episode as it stores them; DeepMind's own converter plays where a Python 3.10 with
+its wheel is at hand (`make reference`), else ours stands in for it, which flatters the peer.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from perf.row import Row
+
+_GAMES = 4
+_SEED = 11
+_ROOT = Path(__file__).resolve().parents[1]
+# Game processes that the predecessor starts per 100 replays: two per player.
+_PEER_STARTS = 400.0
+
+
+def reference_python() -> str | None:
+    """Returns the Python 3.10 with pysc2's wheel, if there is one."""
+    named = os.environ.get("STARMILL_REFERENCE_PYTHON")
+    found = Path(named) if named else _ROOT / ".venv-reference/bin/python"
+    return str(found) if found.exists() else None
+
+
+def _run(*command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command,
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=_ROOT,
+        env={**os.environ, **environment},
+    )
+
+
+def _starmill(*arguments: str) -> str:
+    return _run(sys.executable, "-m", "starmill", *arguments).stdout
+
+
+def _ladder(folder: Path) -> list[Path]:
+    _starmill(
+        "skirmish", "ladder", "--games", str(_GAMES), "--seed", str(_SEED),
+        "--out", str(folder), "--parallel", str(os.cpu_count() or 1),
+    )  # fmt: skip
+    return sorted(folder.glob("**/*.SC2Replay"))
+
+
+def _ours(replays: Path, output: Path, game: Path, workers: int) -> tuple[float, dict]:
+    began = time.monotonic()
+    printed = _starmill(
+        "generate", "--replays", str(replays), "--selection", "skirmish",
+        "--output", str(output), "--sc2", str(game), "--workers", str(workers), "--json",
+    )  # fmt: skip
+    seconds = time.monotonic() - began
+    summary = next(line for line in printed.splitlines() if line.startswith("{"))
+    return seconds, json.loads(summary)
+
+
+def _peer(replays: list[Path], game: Path, out: Path, workers: int) -> dict[str, float]:
+    """Plays all sides as the predecessor does, over as many processes as ours."""
+    jobs = [(path, side) for path in replays for side in (1, 2)]
+    running = [
+        subprocess.Popen(
+            [
+                sys.executable, "-m", "perf.predecessor_play",
+                reference_python() or "-", str(out),
+                *(f"{side}:{path}" for path, side in jobs[number::workers]),
+            ],
+            cwd=_ROOT,
+            env={**os.environ, "SC2PATH": str(game)},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for number in range(workers)
+    ]  # fmt: skip
+    totals: dict[str, float] = {"seconds": 0.0}
+    for process in running:
+        printed, _ = process.communicate()
+        if process.returncode != 0:
+            raise SystemExit(f"perf: the baseline failed with {process.returncode}")
+        counts = json.loads(printed.splitlines()[-1])
+        totals["seconds"] = max(totals["seconds"], counts.pop("seconds"))
+        for name, value in counts.items():
+            totals[name] = totals.get(name, 0.0) + value
+    return totals
+
+
+def measure() -> list[Row]:
+    """Measures; minutes long."""
+    workers = os.cpu_count() or 1
+    folder = Path(tempfile.mkdtemp(prefix="starmill-perf-"))
+    try:
+        game = folder / "game"
+        _starmill("skirmish", "install", str(game))
+        replays = _ladder(folder / "replays")
+        # Once unmeasured, so that neither side pays for compiling kernels.
+        _ours(folder / "replays", folder / "warm", game, workers)
+        ours, summary = _ours(folder / "replays", folder / "data", game, workers)
+        peer = _peer(replays, game, folder / "peer", workers)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return _rows(ours, summary, peer, len(replays), workers)
+
+
+def _rows(
+    ours: float, summary: dict, peer: dict[str, float], games: int, workers: int
+) -> list[Row]:
+    name = (
+        "pysc2 4.0.0's replay stream and converter, zlib records"
+        if reference_python()
+        else "pysc2 4.0.0's replay stream with our converter, zlib records"
+    )
+    counters = summary["counters"]
+    rate = 60 * summary["episodes"] / ours
+    peer_rate = 60 * peer["episodes"] / peer["seconds"]
+    versions = summary["versions"]
+    starts = 100 * counters["games_started"] / (games * workers * versions)
+    most = max(2.0, 100 * 2 / games)  # two are needed, however few the replays
+    loops = counters["game_loops_played"] / games
+    return [
+        Row(
+            name="generate: episodes a minute",
+            unit="episodes/min",
+            ours=rate,
+            peer=peer_rate,
+            peer_name=name,
+            ratio=rate / peer_rate,
+            floor=5.0,
+            ok=rate >= 5.0 * peer_rate,
+        ),
+        Row(
+            name="generate: games started per 100 replays, worker and version",
+            unit="processes",
+            ours=starts,
+            peer=_PEER_STARTS,
+            peer_name="two per player, anew each time",
+            ratio=_PEER_STARTS / starts,
+            floor=_PEER_STARTS / most,
+            ok=starts <= most,
+        ),
+        Row(
+            name="generate: game loops played per game",
+            unit="loops",
+            ours=loops,
+            peer=peer["game_loops"] / games,
+            peer_name=name,
+            ratio=peer["game_loops"] / games / loops,
+            floor=2.0,
+            ok=peer["game_loops"] / games >= 1.99 * loops,
+        ),
+    ]
