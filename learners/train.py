@@ -145,6 +145,14 @@ class Learner:
         return State(params, optimizer, state.carry)
 
 
+def split_host(devices: int) -> None:
+    """Makes the CPU appear as so many devices; before jax is used, and of no effect on others.
+
+    Worth it on few cores: much of XLA's CPU code runs on one thread per device.
+    """
+    jax.config.update("jax_num_cpu_devices", devices)
+
+
 def training_data(run: runs.Run, data: dataset_lib.Dataset) -> dataset_lib.Dataset:
     """Returns the episodes that the run trains on."""
     return data.filter(split=SPLIT, mmr_above=run.mmr_above, outcome=run.outcome)

@@ -6,8 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jax
-
 from starmill import progress
 from starmill.learners import (
     checkpoint,
@@ -85,8 +83,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Trains, then evaluates on held-out games."""
-    if args.devices and jax.config.jax_platforms in (None, "", "cpu"):
-        jax.config.update("jax_num_cpu_devices", args.devices)
+    if args.devices:
+        train.split_host(args.devices)
     data = dataset_lib.open_dataset(args.dataset)
     made = resolve(args, data)
     shapes = networks.shapes(made.algorithm.network, made.algorithm.settings)

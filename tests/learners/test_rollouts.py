@@ -1,0 +1,108 @@
+"""Batches as learners take them, and discounts."""
+
+import numpy as np
+import pytest
+
+from starmill.learners import rollouts
+from starmill.schema import compact, errors
+from starmill.schema import episode as episode_lib
+from tests.learners import small
+from tests.reference import offline_rl
+
+
+def test_discounts_follow_from_the_loops_between_steps():
+    loops = np.array([0, 12, 15, 40, 41, 60])
+    delay = np.diff(loops, append=60)[:, None]
+    step_type = np.array([0, 1, 1, 1, 1, 2])[:, None]
+    found = rollouts.discounts(delay, step_type, 0.99)
+    expected = offline_rl.discounts(loops, last=5, gamma=0.99)
+    np.testing.assert_allclose(found[:, 0], expected, rtol=1e-5)
+
+
+def test_discounts_of_two_episodes_in_one_row():
+    delay = np.full((5, 1), 2)
+    step_type = np.array([1, 2, 0, 1, 1])[:, None]
+    found = rollouts.discounts(delay, step_type, 0.5)
+    np.testing.assert_allclose(found[:, 0], [0, 0, 0.25, 0.25, 0.25])
+
+
+def test_rewards_belong_to_the_step_before():
+    reward = np.array([[0.0], [0.0], [1.0]], np.float32)
+    np.testing.assert_array_equal(rollouts.next_rewards(reward)[:, 0], [0, 1, 0])
+
+
+def test_the_last_step_is_not_trained_on():
+    kinds = np.array([episode_lib.FIRST, episode_lib.MID, episode_lib.LAST])
+    np.testing.assert_array_equal(rollouts.policy_weight(kinds), [1, 1, 0])
+
+
+def test_dense_and_compact_batches_become_the_same():
+    dense = small.arrays()
+    flat = dict(dense)
+    units = flat.pop("raw_units")
+    used = (units != 0).any(-1)
+    # The factory leaves no holes, so used rows are the first ones.
+    flat["unit_count"] = used.sum(-1).astype(np.int32)
+    flat["units"] = np.concatenate([units[used], np.zeros((7, units.shape[-1]), int)])
+    flat["camera_corners"] = rollouts.camera_corners(flat.pop("camera"))
+    ours = rollouts.trim_units(dense, small.SETTINGS)
+    theirs = rollouts.trim_units(flat, small.SETTINGS)
+    assert ours.keys() == theirs.keys()
+    for key in ours:
+        np.testing.assert_array_equal(ours[key], theirs[key], err_msg=key)
+
+
+def test_corners_are_the_camera():
+    camera = small.arrays(seed=3)["camera"]
+    corners = rollouts.camera_corners(camera)
+    back = compact.to_dense(
+        {"camera_corners": corners}, max_units=small.UNITS, resolution=small.SIDE
+    )["camera"]
+    np.testing.assert_array_equal(back, camera)
+    nothing = rollouts.camera_corners(np.zeros((2, 4, 4)))
+    np.testing.assert_array_equal(nothing, np.zeros((2, 4)))
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"), [(0, 64), (64, 64), (65, 128), (257, 512), (512, 512)]
+)
+def test_buckets_hold_the_rows(rows, expected):
+    assert rollouts.bucket(rows, 512) == expected
+
+
+def test_too_many_rows_are_an_error():
+    with pytest.raises(errors.SpecError, match="at most 512"):
+        rollouts.bucket(513, 512)
+
+
+def test_the_previous_action_is_the_step_before():
+    dense = small.arrays(size=3, steps=6)
+    made = rollouts.prepare(dense, small.SETTINGS, consecutive=True)
+    for name in rollouts.PREVIOUS:
+        np.testing.assert_array_equal(
+            made[f"prev_{name}"], dense[f"action/{name}"][:, :-1]
+        )
+    np.testing.assert_array_equal(
+        made["action/function"], dense["action/function"][:, 1:]
+    )
+
+
+def test_an_episodes_first_step_is_kept_in_every_other_row():
+    dense = small.arrays(size=4, steps=6)
+    dense["step_type"][2, 0] = episode_lib.MID  # does not begin an episode
+    made = rollouts.prepare(dense, small.SETTINGS)
+    starts = [0, 1, 1, 1]
+    for row, start in enumerate(starts):
+        np.testing.assert_array_equal(
+            made["game_loop"][row], dense["game_loop"][row, start : start + 5]
+        )
+    assert made["prev_function"][0, 0] == 0
+
+
+def test_another_episode_in_the_row_has_no_previous_action():
+    dense = small.arrays(size=1, steps=6)
+    dense["step_type"][0, 3] = episode_lib.FIRST
+    dense["action/function"][0, 2] = 5
+    made = rollouts.add_previous_action(dense)
+    assert made["prev_function"][0, 3] == 0
+    assert made["prev_function"][0, 4] == dense["action/function"][0, 3]
