@@ -25,6 +25,16 @@ ATTEMPTS = 5
 FIRST_WAIT_SECONDS = 0.1
 # Errors that another attempt cannot cure.
 _FINAL = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
+# Libraries of object stores, which let errors of their own through (a payload cut short).
+_CLIENTS = (
+    "aiohttp",
+    "aiobotocore",
+    "botocore",
+    "gcsfs",
+    "google",
+    "requests",
+    "urllib3",
+)
 _FINAL_NUMBERS = {errno.ENOSPC, errno.EROFS, errno.ENAMETOOLONG, errno.EINVAL}
 
 
@@ -67,13 +77,22 @@ def retry(action: Callable[[], _Result], what: str) -> _Result:
             return action()
         except _FINAL:
             raise
-        except (OSError, TimeoutError) as error:
-            if attempt == ATTEMPTS or error.errno in _FINAL_NUMBERS:
+        except Exception as error:  # noqa: BLE001  # sorted out by _may_pass
+            if not _may_pass(error):
                 raise
+            if attempt == ATTEMPTS:
+                raise OSError(f"{what}: {error}") from error
             wait = FIRST_WAIT_SECONDS * 2 ** (attempt - 1)
             _log.warning("%s failed (%s); again in %.1f s", what, error, wait)
             time.sleep(wait)
     raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+def _may_pass(error: Exception) -> bool:
+    """Returns whether another attempt may succeed where this error occurred."""
+    if isinstance(error, OSError):
+        return error.errno not in _FINAL_NUMBERS
+    return type(error).__module__.split(".")[0] in _CLIENTS
 
 
 def read(url: str) -> bytes:
@@ -83,7 +102,7 @@ def read(url: str) -> bytes:
         return bytes(retry(lambda: filesystem.cat_file(path), f"reading {url}"))
     except FileNotFoundError as error:
         raise errors.FormatError(f"{url}: there is no such file") from error
-    except (OSError, TimeoutError) as error:
+    except OSError as error:
         raise errors.FormatError(f"{url}: cannot be read: {error}") from error
 
 
@@ -210,7 +229,7 @@ class RangeReader:
             )
         except FileNotFoundError as error:
             raise errors.ShardCorrupt(f"{url}: the file is missing") from error
-        except (OSError, TimeoutError) as error:
+        except OSError as error:
             raise errors.ShardCorrupt(f"{url}: cannot be read: {error}") from error
 
     def close(self) -> None:
