@@ -329,7 +329,7 @@ def from_json(data: Mapping[str, Any], folder: str = "") -> Selection:
     problems = [
         f"{key}: expected {kind.__name__}, found {values[key]!r}"
         for key, kind in _JSON_TYPES.items()
-        if values.get(key) is not None and type(values[key]) is not kind
+        if key in values and not _is_kind(values[key], kind, key in _MAY_BE_NULL)
     ]
     if problems:
         raise errors.ConfigError("selection: " + "; ".join(problems))
@@ -363,6 +363,18 @@ _JSON_TYPES: dict[str, type] = {
     "min_loops": int,
     "splits": dict,
 }
+
+
+_MAY_BE_NULL = ("engine", "min_version", "max_version", "min_mmr")
+
+
+def _is_kind(value: Any, kind: type, may_be_null: bool) -> bool:
+    if value is None:
+        return may_be_null
+    # Not isinstance: True is no number here.
+    return type(value) is kind and (
+        kind is not list or all(isinstance(item, str) for item in value)
+    )
 
 
 def _names(value: Any, folder: str, where: str) -> frozenset[str]:

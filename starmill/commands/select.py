@@ -8,7 +8,7 @@ from starmill.schema import census, errors, index, selection
 
 EXAMPLES = """\
   starmill select index.parquet --selection unplugged
-  starmill select index.parquet --selection unplugged --set mmr_scope='"both"' --json
+  starmill select index.parquet --selection unplugged --set mmr_scope=both --json
   starmill select index.parquet --selection mine.json
 """
 
@@ -26,8 +26,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--set",
         action="append",
         default=[],
-        metavar="RULE=JSON",
-        help="change one rule of the selection, e.g. min_mmr=6000",
+        metavar="RULE=VALUE",
+        help="change one rule of the selection, as JSON or a bare word: min_mmr=6000",
     )
     parser.add_argument("--json", action="store_true", help="print JSON, not text")
     parser.add_argument(
@@ -54,12 +54,14 @@ def changed(chosen: selection.Selection, changes: list[str]) -> selection.Select
     values = {}
     for change in changes:
         name, equals, text = change.partition("=")
+        if not equals:
+            raise errors.ConfigError(
+                f"--set {change}: expected RULE=VALUE, like min_mmr=6000"
+            )
         try:
             values[name] = json.loads(text)
-        except ValueError as error:
-            raise errors.ConfigError(
-                f"--set {change}: expected RULE=JSON, like min_mmr=6000: {error}"
-            ) from error
+        except ValueError:  # a bare word, like both
+            values[name] = text
     if not values:
         return chosen
     given = selection.from_json(values)

@@ -267,7 +267,7 @@ def test_select_command(
     for change in ("min_mmr=high", "speed=3", "min_mmr"):
         assert cli.main([*base, "--set", change]) == 2
     capsys.readouterr()
-    assert cli.main([*base, "--dry-run", "--set", 'mmr_scope="both"']) == 0
+    assert cli.main([*base, "--dry-run", "--set", "mmr_scope=both"]) == 0
     assert json.loads(capsys.readouterr().out)["mmr_scope"] == "both"
     with pytest.raises(errors.ConfigError):
         selection.load("nope")

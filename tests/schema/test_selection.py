@@ -263,6 +263,8 @@ def test_json_files(tmp_path: Path) -> None:
         ('{"min_mmr": "3500"}', "min_mmr"),
         ('{"ladder": 1}', "ladder"),
         ('{"maps": "Acropolis"}', "maps"),
+        ('{"maps": [1]}', "maps"),
+        ('{"name": null}', "name"),
         ('{"include": 5}', "include"),
         ('{"include": "missing.csv"}', "include"),
         ('{"splits": {"dev": []}}', "splits"),
