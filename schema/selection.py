@@ -371,10 +371,9 @@ _MAY_BE_NULL = ("engine", "min_version", "max_version", "min_mmr")
 def _is_kind(value: Any, kind: type, may_be_null: bool) -> bool:
     if value is None:
         return may_be_null
-    # Not isinstance: True is no number here.
-    return type(value) is kind and (
-        kind is not list or all(isinstance(item, str) for item in value)
-    )
+    if isinstance(value, list):
+        return kind is list and all(isinstance(item, str) for item in value)
+    return type(value) is kind  # not isinstance: True is no number here
 
 
 def _names(value: Any, folder: str, where: str) -> frozenset[str]:
