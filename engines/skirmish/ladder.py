@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from starmill.engines.skirmish import maps, play, versions
+from starmill.engines.skirmish import maps, play, versions, warmup
 from starmill.schema import errors
 
 _LOG = logging.getLogger(__name__)
@@ -147,6 +147,7 @@ def play_ladder(
             todo.append(match)
         else:
             rows[index] = row
+    warmup.ready()
     began = said = time.monotonic()
     for match, row in _played(todo, out, parallel):
         rows[match.index] = row

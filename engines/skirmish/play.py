@@ -16,6 +16,7 @@ from starmill.engines.skirmish import (
     replay_members,
     replay_writer,
     versions,
+    warmup,
 )
 from starmill.engines.skirmish import game as game_lib
 from starmill.schema import errors
@@ -108,6 +109,7 @@ def play_game(
         raise errors.ConfigError(
             f"map {map_name!r}: expected one of {', '.join(maps.MAPS)}"
         )
+    warmup.ready()
     rng = np.random.Generator(np.random.PCG64(seed))
     names = list(maps.MAPS)
     chosen = names[int(rng.integers(len(names)))] if map_name is None else map_name

@@ -27,6 +27,7 @@ from starmill.engines.skirmish import (
     replay_reader,
     rerun,
     versions,
+    warmup,
     wire_writer,
 )
 from starmill.schema import errors
@@ -54,6 +55,7 @@ class Session:
     def __init__(
         self, *, version: versions.Version, maps_dir: str, orders: faults.Orders
     ) -> None:
+        warmup.ready()
         self.status = LAUNCHED
         self._version = version
         self._maps_dir = maps_dir

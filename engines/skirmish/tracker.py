@@ -53,7 +53,7 @@ class Tracker:
         self._unit_names = _names("unit_types")
         self._upgrade_names = _names("upgrades")
         self._collected: list[tuple[int, str, dict[str, Any]]] = []
-        self._next_stats = 1
+        self._stats_loop = 0
         self._income: dict[int, tuple[int, int, int]] = {1: (0, 0, 0), 2: (0, 0, 0)}
         for player in (1, 2):
             setup = {"m_playerId": player, "m_type": 1}
@@ -61,22 +61,33 @@ class Tracker:
             self._collected.append((0, "PlayerSetup", setup))
 
     def events(self) -> list[tuple[int, str, dict[str, Any]]]:
-        """Returns all events so far, by loop."""
-        return sorted(self._collected, key=lambda event: event[0])
+        """Returns all events so far, by loop, with statistics of the last one."""
+        closing = [] if self._stats_loop == self._game.loop else self._all_stats()
+        return sorted([*self._collected, *closing], key=lambda event: event[0])
 
     def watch(self) -> np.ndarray:
-        """Takes the game's events, and statistics whenever they are due; returns the events."""
+        """Takes the game's events and returns them; also statistics, on every 160th loop.
+
+        Statistics only on those: a file must not depend on how often its game was watched.
+        """
         events = self._game.take_events()
         for row in events:
             self._collected += self._translated(row)
-        if self._game.loop >= self._next_stats:
+        loop = self._game.loop
+        if loop % STATS_PERIOD == 0 and loop > self._stats_loop:
+            self._collected += self._all_stats()
+            self._stats_loop = loop
             for player in (1, 2):
-                self._collected.append(
-                    (self._game.loop, "PlayerStats", self._stats(player))
-                )
-            period = STATS_PERIOD
-            self._next_stats = (self._game.loop // period + 1) * period
+                self._income[player] = (loop, *self._collected_so_far(player))
         return events
+
+    def _all_stats(self) -> list[tuple[int, str, dict[str, Any]]]:
+        loop = self._game.loop
+        return [(loop, "PlayerStats", self._stats(player)) for player in (1, 2)]
+
+    def _collected_so_far(self, player: int) -> tuple[int, int]:
+        state = self._game.world.players[player]
+        return int(state["collected_minerals"]), int(state["collected_vespene"])
 
     def _translated(self, row: np.void) -> Iterator[tuple[int, str, dict[str, Any]]]:
         loop, kind, tag = int(row["loop"]), int(row["kind"]), int(row["tag"])
@@ -124,14 +135,13 @@ class Tracker:
         state = self._game.world.players[player]
         loop = self._game.loop
         then, minerals, vespene = self._income[player]
-        now = (int(state["collected_minerals"]), int(state["collected_vespene"]))
+        now = self._collected_so_far(player)
         # A minute at "faster" speed is 1344 loops; rates are per minute of that.
         span = max(loop - then, 1)
         rates = [
             (value - old) * 1344 // span
             for value, old in zip(now, (minerals, vespene), strict=True)
         ]
-        self._income[player] = (loop, *now)
         known = {
             "MineralsCurrent": int(state["minerals"]),
             "VespeneCurrent": int(state["vespene"]),

@@ -1,14 +1,56 @@
-"""Compiling the game before anybody waits for it.
+"""Compiling the game before anybody waits for it, and only once.
 
-The simulation is compiled on first use and kept on disk beside the package, once per machine
-and release; that takes a minute or two, longer than a client waits for an answer. `skirmish
-install` does it in advance.
+The simulation is compiled on first use and kept on disk, once per machine and release; that
+takes a minute or two, longer than a client waits for an answer. `skirmish install` does it in
+advance. Of several processes that find nothing compiled one compiles, and the others wait for
+it instead of doing the same.
 """
 
+import contextlib
+import sys
 import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
-from starmill.engines.skirmish import entries, maps, rules
+from starmill.engines.skirmish import entries, kernel, maps, rules
 from starmill.engines.skirmish import game as game_lib
+
+if sys.platform != "win32":
+    import fcntl
+
+
+def ready() -> None:
+    """Returns once the game is compiled, by this process or another."""
+    folder = _cache_folder()
+    version = f"{sys.version_info.major}{sys.version_info.minor}"
+    mark = folder / f"skirmish-{kernel.source_digest()[:16]}-{version}.compiled"
+    if mark.exists():
+        return
+    with contextlib.suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+    with _lock(folder / "skirmish.lock"):
+        if not mark.exists():
+            compile_game()
+            with contextlib.suppress(OSError):  # a folder that cannot be written
+                mark.touch()
+
+
+def _cache_folder() -> Path:
+    """Returns where numba keeps what it compiles of this package."""
+    dispatcher: Any = entries.advance
+    return Path(dispatcher._cache.cache_path)
+
+
+@contextlib.contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    """Holds a lock among processes; where there can be none, each is on its own."""
+    with contextlib.ExitStack() as stack:
+        if sys.platform != "win32":
+            with contextlib.suppress(OSError):
+                file = stack.enter_context(path.open("a"))
+                fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def compile_game() -> float:
@@ -26,11 +68,11 @@ def compile_game() -> float:
     game.advance(2)
     row = int(game.rows_of([tag])[0])
     game.available_abilities(row)
+    state = game.world.state
     x, y = game.map.starts[0]
     depot = rules.unit_id("SupplyDepot")
-    entries.placement_error(game.world.state, 1, depot, x, y)
+    entries.placement_error(state, 1, depot, x, y)
+    entries.find_place(state, 1, depot, x, y, 0)
     marine = rules.unit_id("Marine")
-    entries.kill(
-        game.world.state, entries.spawn(game.world.state, marine, 1, x, y, 1.0), -1
-    )
+    entries.kill(state, entries.spawn(state, marine, 1, x, y, 1.0), -1)
     return time.monotonic() - began

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
-from starmill.engines.skirmish import install, ladder, play, versions
+from starmill.engines.skirmish import install, ladder, play, versions, warmup
 from starmill.schema import errors
 
 EXAMPLES = """\
@@ -78,6 +78,8 @@ def _versions(text: str) -> tuple[versions.Version, ...]:
 def _install(args: argparse.Namespace) -> int:
     chosen = _versions(args.versions)
     install.install(args.directory, chosen)
+    print("compiling the game (a minute or two, once per machine) ...", flush=True)
+    warmup.ready()
     print(f"Skirmish {', '.join(v.number for v in chosen)} in {args.directory}")
     print(f"export SC2PATH={args.directory.resolve()}")
     return 0

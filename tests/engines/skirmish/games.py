@@ -1,5 +1,6 @@
 """Short recorded games and a client, for the tests of the server and the replays."""
 
+import contextlib
 import dataclasses
 import functools
 import subprocess
@@ -146,13 +147,13 @@ class Process:
         self.port = port
         self.process = subprocess.Popen(command, env=env)
         self.ids = 0
+        self._open = contextlib.ExitStack()
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
-        if hasattr(self, "socket"):
-            self.socket.close()
+        self._open.close()
         if self.process.poll() is None:
             self.process.terminate()
         self.process.wait(30)
@@ -162,13 +163,14 @@ class Process:
             if self.process.poll() is not None:
                 raise ConnectionError(f"exit {self.process.returncode}")
             try:
-                self.socket = connect(
+                opening = connect(
                     f"ws://127.0.0.1:{self.port}/sc2api",
                     max_size=None,
                     ping_interval=None,
                     compression=None,
                     proxy=None,
                 )
+                self.socket = self._open.enter_context(opening)
                 return self
             except OSError:
                 time.sleep(0.1)
