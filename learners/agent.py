@@ -191,9 +191,10 @@ class Actor:
             ),
         )
         actions = {name: np.asarray(value) for name, value in actions.items()}
+        wanted = specs.action_specs(self._settings)
         out = []
         for i, memory in enumerate(memories):
-            one = {name: value[i] for name, value in actions.items()}
+            one = {name: np.asarray(actions[name][i]) for name in wanted}
             memory.step += 1
             memory.state = jax.tree.map(lambda leaf, i=i: leaf[i : i + 1], states)
             memory.previous = {
@@ -282,8 +283,7 @@ def _act(
         return {name: value[0].astype(jnp.int32) for name, value in action.items()}
 
     action = jax.vmap(one)(latent.vector, rest, seeds, steps)
-    wanted = specs.action_specs(config.settings)
-    return {name: action[name] for name in wanted}, after
+    return action, after
 
 
 def _function_delay(

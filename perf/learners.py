@@ -1,0 +1,160 @@
+"""Learners: does the loader keep up, how many frames a second, and what `full` would take.
+
+Trains behaviour cloning for a few updates on a dataset made here from the tests' factories at
+the paper's shapes, so no game is needed. `tiny` is trained; `lite` runs its updates on
+one batch; `full` is compiled only, and its memory is the compiler's own account.
+"""
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import jax
+import numpy as np
+
+from perf.row import Row
+from starmill.learners import networks, presets, rollouts, runs, train
+from starmill.schema import assembly, codec, shards
+from starmill.schema import dataset as dataset_lib
+from starmill.schema import settings as settings_lib
+from tests import factories
+
+SETTINGS = settings_lib.UNPLUGGED
+EPISODES, STEPS = 12, 96
+UPDATES, LITE_UPDATES = 12, 2
+# The promise: under a tenth of the time of a step is spent waiting for its batch.
+MOST_WAITING = 0.10
+FULL_FRAMES = 32
+
+
+def measure() -> list[Row]:
+    """Returns the rows."""
+    with tempfile.TemporaryDirectory() as folder:
+        data = _dataset(Path(folder) / "data")
+        rows = _tiny(data, Path(folder) / "run")
+        rows.append(_lite(data))
+    rows += _full()
+    return rows
+
+
+def _dataset(folder: Path) -> dataset_lib.Dataset:
+    made = sorted(
+        (
+            factories.episode(n, steps=STEPS, settings=SETTINGS, outcome=1)
+            for n in range(EPISODES)
+        ),
+        key=lambda one: one.meta.episode_id,
+    )
+    records = [
+        shards.EpisodeRecords(meta=one.meta, records=codec.encode(one.arrays, SETTINGS))
+        for one in made
+    ]
+    entry, placed = shards.write_shard(
+        str(folder), shards.shard_name("train", 0, 1), records
+    )
+    build = assembly.Build(
+        name="perf",
+        version="1.0.0",
+        engine="none",
+        settings=SETTINGS,
+        selection={},
+        replay_ids=frozenset(one.meta.replay_id for one in made),
+    )
+    assembly.finish(str(folder), build, [entry], placed)
+    return dataset_lib.open_dataset(str(folder))
+
+
+def _tiny(data: dataset_lib.Dataset, folder: Path) -> list[Row]:
+    run = presets.run("bc", "tiny", SETTINGS)
+    run = runs.replace(run, save_every=10**6 * run.log_every)
+    learner = train.Learner(run)
+    state = learner.init()
+    seconds = waited = 0.0
+    with train.batches(run, data, workers=1) as iterator:
+        for number in range(1, UPDATES + 3):
+            began = time.perf_counter()
+            arrays = next(iterator)
+            loaded = time.perf_counter()
+            batch = rollouts.prepare(arrays, SETTINGS)
+            state, metrics = learner.update(state, [batch], number)
+            jax.block_until_ready(metrics)
+            # The first two updates compile, and fill the loader's buffers.
+            if number > 2:
+                seconds += time.perf_counter() - began
+                waited += loaded - began
+    share = waited / seconds
+    rate = UPDATES * run.frames_per_update / seconds
+    count = _parameters("tiny")
+    return [
+        Row(
+            name="waiting for data, share of a bc tiny update",
+            unit="ratio",
+            ours=share,
+            floor=MOST_WAITING,
+            ok=share < MOST_WAITING,
+        ),
+        Row(name=f"bc tiny ({count:,} parameters)", unit="frames/s", ours=rate),
+    ]
+
+
+def _lite(data: dataset_lib.Dataset) -> Row:
+    run = presets.run("bc", "lite", SETTINGS)
+    run = runs.replace(run, batch_size=16, accumulate=1)
+    learner = train.Learner(run)
+    state = learner.init()
+    batch = rollouts.prepare(next(train.batches(run, data)), SETTINGS)
+    state, metrics = learner.update(state, [batch], 1)
+    jax.block_until_ready(metrics)
+    began = time.perf_counter()
+    for number in range(2, 2 + LITE_UPDATES):
+        state, metrics = learner.update(state, [batch], number)
+    jax.block_until_ready(metrics)
+    seconds = time.perf_counter() - began
+    rate = LITE_UPDATES * run.frames_per_update / seconds
+    name = f"bc lite ({_parameters('lite'):,} parameters)"
+    return Row(name=name, unit="frames/s", ours=rate)
+
+
+def _full() -> list[Row]:
+    """Compiles `full`'s forward pass over FULL_FRAMES frames; nothing is run."""
+    config = presets.NETWORKS["full"]
+    made = factories.episode(0, steps=FULL_FRAMES + 1, settings=SETTINGS)
+    arrays = {key: value[None] for key, value in made.arrays.items()}
+    shape = (1, FULL_FRAMES + 1)
+    arrays |= {
+        "step_type": np.ones(shape, np.int32),
+        "prev_delay": np.ones(shape, np.int32),
+    }
+    batch = rollouts.prepare(arrays, SETTINGS)
+    frames = {
+        key: jax.ShapeDtypeStruct((FULL_FRAMES, *value.shape[2:]), value.dtype)
+        for key, value in batch.items()
+    }
+
+    def forward(params: networks.Params, frames: rollouts.Batch) -> object:
+        network = networks.merge(params, config, SETTINGS)
+        latent = network.encode(frames)
+        scores = network.policy.score(latent, rollouts.action(frames))
+        return scores.log_prob, network.value(latent.vector)
+
+    shapes = networks.shapes(config, SETTINGS)
+    compiled = jax.jit(forward).lower(shapes, frames).compile()
+    memory = compiled.memory_analysis()
+    total = memory.temp_size_in_bytes + memory.argument_size_in_bytes
+    return [
+        Row(
+            name=f"full ({_parameters('full'):,} parameters) forward, {FULL_FRAMES} frames",
+            unit="GB",
+            ours=total / 1e9,
+        )
+    ]
+
+
+def _parameters(size: str) -> int:
+    return networks.parameter_count(networks.shapes(presets.NETWORKS[size], SETTINGS))
+
+
+if __name__ == "__main__":
+    for row in measure():
+        print(row, file=sys.stderr)
