@@ -1,0 +1,122 @@
+"""One digest: whatever runs the build and whatever happens to it. `make soak` does more."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from starmill import cli
+from tests.pipelines import builds, disturb
+
+
+@pytest.fixture(scope="module")
+def ladder(tmp_path_factory):
+    return builds.make_ladder(tmp_path_factory.mktemp("ladder"), 8, loops=250)
+
+
+@pytest.fixture(scope="module")
+def expected(ladder, tmp_path_factory) -> str:
+    output = tmp_path_factory.mktemp("alone") / "data"
+    done = builds.build(ladder, output, "--workers", "1")
+    assert done.returncode == 0, done.stderr
+    return builds.digest(output)
+
+
+def leftovers(done: subprocess.CompletedProcess, before: set[str]) -> set[str]:
+    return {path.name for path in Path("/tmp").glob("starmill-games-*")} - before
+
+
+@pytest.fixture
+def nothing_left():
+    """No temp folder of games may be left by the test."""
+    before = {path.name for path in Path("/tmp").glob("starmill-games-*")}
+    yield
+    builds.wait_for(
+        lambda: {p.name for p in Path("/tmp").glob("starmill-games-*")} <= before, 60
+    )
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_two_processes_another_order_and_games_killed(ladder, expected, tmp_path):
+    done = builds.build(
+        ladder.files[::-1],
+        tmp_path / "data",
+        "--workers",
+        "2",
+        during=disturb.kill_games(seed=3, every_seconds=1.5, most=5),
+    )
+    assert done.returncode == 0, done.stderr
+    assert builds.digest(tmp_path / "data") == expected
+    assert done.stdout.splitlines()[-1].endswith(expected)
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_a_killed_worker_then_ctrl_c_then_a_second_run(ladder, expected, tmp_path):
+    output = tmp_path / "data"
+    done = builds.build(
+        ladder, output, "--workers", "2", during=disturb.interrupt(output, 2)
+    )
+    assert done.returncode == 130, done.stderr
+    assert "run the same command again" in done.stderr
+    assert not (output / "manifest.json").exists()
+    before = builds.parts(output)
+    assert before >= 2
+    done = builds.build(
+        ladder,
+        output,
+        "--workers",
+        "2",
+        during=disturb.kill_a_worker(output, before + 1),
+    )
+    assert done.returncode == 0, done.stderr
+    assert builds.digest(output) == expected
+    assert cli.main(["verify", str(output)]) == 0
+
+
+@pytest.mark.slow
+def test_prism(ladder, expected, tmp_path):
+    prism = builds.ROOT / ".cache/prism/prism"
+    if not prism.exists():
+        pytest.skip("needs deploy/prism/setup")
+    done = builds.build(
+        ladder,
+        tmp_path / "data",
+        "--runner=PrismRunner",
+        f"--prism_location={prism}",
+    )
+    assert done.returncode == 0, done.stderr
+    assert builds.digest(tmp_path / "data") == expected
+
+
+@pytest.fixture(scope="module")
+def flink():
+    """A real cluster with two task slots, on a port of its own."""
+    script = builds.ROOT / "deploy/flink"
+    setup = subprocess.run([script / "setup"], capture_output=True, text=True)
+    if setup.returncode != 0:
+        pytest.skip(f"deploy/flink/setup: {setup.stderr.strip()}")
+    environment = {**os.environ, "PORT": "8187", "SLOTS": "2"}
+    subprocess.run([script / "cluster", "start"], check=True, env=environment)
+    found = dict(
+        line.split("=", 1)
+        for line in (builds.ROOT / ".cache/flink/env").read_text().split()
+    )
+    yield [
+        "--runner=FlinkRunner",
+        "--flink_master=localhost:8187",
+        "--parallelism=2",
+        f"--flink_version={found['FLINK_LINE']}",
+        f"--flink_job_server_jar={found['FLINK_JOB_SERVER']}",
+    ]
+    subprocess.run([script / "cluster", "stop"], check=True, env=environment)
+
+
+@pytest.mark.flink
+@pytest.mark.timeout(900)
+def test_flink_with_two_task_slots(ladder, expected, flink, tmp_path):
+    done = builds.build(
+        ladder, tmp_path / "data", *flink, "--environment_type=LOOPBACK"
+    )
+    assert done.returncode == 0, done.stderr
+    assert builds.digest(tmp_path / "data") == expected
