@@ -87,6 +87,9 @@ def _configure_logging() -> None:
     logging.basicConfig(
         stream=sys.stderr, level=logging.INFO, format="%(levelname)s %(message)s"
     )
+    for handler in logging.getLogger().handlers:
+        # Beam says so on import wherever its Google extra is not installed.
+        handler.addFilter(lambda record: "apitools not found" not in str(record.msg))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -102,13 +105,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     if name not in COMMANDS:
         print(f"starmill: unknown command {name!r}\n\n{_usage()}", file=sys.stderr)
         return 2
+    _configure_logging()
     parser = build_parser(name)
     if getattr(_load(name), "PASSES_ON", False):
         # What argparse does not know is Beam's; the command checks that it is.
         args, args.beam = parser.parse_known_args(arguments[1:])
     else:
         args = parser.parse_args(arguments[1:])
-    _configure_logging()
     try:
         return _load(name).run(args)
     except errors.StarmillError as error:
