@@ -62,9 +62,9 @@ def parts_folder(out: str) -> str:
     return f"{out}.parts"
 
 
-def part_name(unit: sources.Unit, settings: IndexSettings) -> str:
+def part_name(unit: sources.Unit, fingerprint: str) -> str:
     """Returns the file name of a unit's part: a digest of its inputs and settings."""
-    text = f"{settings.fingerprint()} {unit.digest}"
+    text = f"{fingerprint} {unit.digest}"
     return f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.parquet"
 
 
@@ -128,11 +128,12 @@ class IndexUnit(beam.DoFn):
     def __init__(self, folder: str, settings: IndexSettings) -> None:
         self._folder = folder
         self._settings = settings
+        self._fingerprint = settings.fingerprint()
 
     def process(self, element: tuple[int, sources.Unit]) -> Iterator[tuple[int, str]]:
         """Makes one part, unless it is there."""
         number, unit = element
-        name = part_name(unit, self._settings)
+        name = part_name(unit, self._fingerprint)
         address = storage.join(self._folder, name)
         if storage.exists(address):
             Metrics.counter("index", "parts_reused").inc()

@@ -94,7 +94,8 @@ def run(args: argparse.Namespace) -> int:
             f"agree to the terms at {_LICENSE}"
         )
     folder = index.parts_folder(args.out)
-    names = {index.part_name(unit, settings): unit.replays for unit in found.units}
+    made_with = settings.fingerprint()
+    names = {index.part_name(unit, made_with): unit.replays for unit in found.units}
 
     def done() -> int:
         return sum(names.get(name, 0) for name in storage.names(folder))
