@@ -1,0 +1,105 @@
+"""The documents' commands: each is accepted by its parser, and those that can run here do.
+
+A fenced block `sh` is run as it stands, block after block in one folder per document.
+`sh needs=...` names what a reader must have (the game, a cluster, an account, minutes of
+time) and is only parsed; so are `starmill ...` lines in indented examples.
+"""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from starmill import cli
+from tests.conftest import ROOT
+
+DOCUMENTS = sorted(
+    [
+        ROOT / "README.md",
+        *(ROOT / "docs").glob("*.md"),
+        *ROOT.glob("deploy/*/README.md"),
+    ]
+)
+FENCE = re.compile(r"^```(\w*)([^\n]*)\n(.*?)^```", re.M | re.S)
+# A synopsis shows choices and optional parts; it is not a command line.
+SYNOPSIS = re.compile(r"[\[\]]|\.\.\.|\|")
+
+
+def command_lines(text):
+    """Returns the `starmill ...` lines of a document's code, continuation lines joined."""
+    found = []
+    fenced = "\n".join(body for _, _, body in FENCE.findall(text))
+    indented = "\n".join(re.findall(r"^    .*", FENCE.sub("", text), re.M))
+    for line in f"{fenced}\n{indented}".replace("\\\n", " ").splitlines():
+        stripped = line.strip().removeprefix("$ ")
+        if stripped.startswith("starmill ") and not SYNOPSIS.search(stripped):
+            found.append(stripped.split("  #")[0].split("     ")[0])
+    return found
+
+
+def runnable_blocks(text):
+    return [
+        body
+        for language, needs, body in FENCE.findall(text)
+        if language == "sh" and not needs.strip()
+    ]
+
+
+LINES = [
+    pytest.param(line, id=f"{document.relative_to(ROOT)}: {line}"[:100])
+    for document in DOCUMENTS
+    for line in command_lines(document.read_text("utf-8"))
+]
+RUNNABLE = [d for d in DOCUMENTS if runnable_blocks(d.read_text("utf-8"))]
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_documented_command_is_accepted(line):
+    words = shlex.split(line, comments=True)
+    assert words[1] in cli.COMMANDS or words[1].startswith("-"), words[1]
+    if words[1].startswith("-") or "--help" in words:
+        return
+    parser = cli.build_parser(words[1])
+    _, unknown = parser.parse_known_args(words[2:])
+    # `generate` hands what it does not know on to Beam; nobody else may have unknown words.
+    assert words[1] == "generate" or unknown == []
+
+
+def test_the_documents_show_commands():
+    assert len(LINES) > 20
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1500)
+@pytest.mark.parametrize(
+    "document", RUNNABLE, ids=lambda path: str(path.relative_to(ROOT))
+)
+def test_documented_commands_run(document, tmp_path):
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    for block in runnable_blocks(document.read_text("utf-8")):
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", block],
+            cwd=tmp_path,
+            env={**os.environ, "PATH": path},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, (
+            f"{block}\n{done.stdout[-2000:]}\n{done.stderr[-3000:]}"
+        )
+
+
+def test_links_between_documents_lead_somewhere():
+    broken = []
+    for document in [*DOCUMENTS, ROOT / "CONTRIBUTING.md"]:
+        for target in re.findall(
+            r"\]\(([^)#:]+)(?:#[^)]*)?\)", document.read_text("utf-8")
+        ):
+            if not (document.parent / target).exists():
+                broken.append(f"{document.relative_to(ROOT)} -> {target}")
+    assert broken == []
