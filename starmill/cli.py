@@ -109,7 +109,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = build_parser(name)
     if getattr(_load(name), "PASSES_ON", False):
         # What argparse does not know is Beam's; the command checks that it is.
-        args, args.beam = parser.parse_known_args(arguments[1:])
+        args, unknown = parser.parse_known_args(arguments[1:])
+        args.beam = unknown
     else:
         args = parser.parse_args(arguments[1:])
     try:
