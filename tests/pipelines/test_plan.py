@@ -1,0 +1,162 @@
+"""The work list: what is kept, why not, and that it follows from the replays alone."""
+
+import dataclasses
+import io
+
+import pyarrow.parquet as pq
+import pytest
+
+from starmill.pipelines import plan
+from starmill.schema import errors, index, replay, selection, shards, storage
+
+
+def row(number: int, **changes) -> replay.ReplayRow:
+    players = (
+        replay.PlayerRow(
+            player_id=1, race="Terr", mmr=4000 + number, result="Win",
+            mmr_source=replay.MmrSource.METADATA,
+        ),
+        replay.PlayerRow(
+            player_id=2, race="Zerg", mmr=3000, result="Loss",
+            mmr_source=replay.MmrSource.METADATA,
+        ),
+    )  # fmt: skip
+    fields = {
+        "replay_id": f"{number:064x}",
+        "file_stem": f"game{number}",
+        "source": f"/replays/game{number}.SC2Replay",
+        "size_bytes": 1000,
+        "engine": "skirmish",
+        "game_version": "4.9.2.74741",
+        "base_build": 74741,
+        "ladder": True,
+        "human_players": 2,
+        "players_listed": 2,
+        "duration_loops": 1000,
+        "players": players,
+    }
+    return replay.ReplayRow(**{**fields, **changes})
+
+
+def write_index(url: str, rows) -> str:
+    body = io.BytesIO()
+    pq.write_table(index.table_from_rows(rows), body)
+    storage.write(url, body.getvalue())
+    return url
+
+
+def make(rows, tmp_path, chosen=selection.PRESETS["skirmish"], name="a", **options):
+    url = write_index(str(tmp_path / f"{name}.index"), rows)
+    out = str(tmp_path / f"{name}.plan")
+    options = {"replays_per_shard": 4, **options}
+    return plan.make(url, chosen, out, **options), out
+
+
+def everything(made: plan.Plan, out: str) -> list[plan.WorkItem]:
+    return [item for group in range(made.groups) for item in plan.items(out, group)]
+
+
+def test_what_is_read_is_selected_or_rejected_by_reason(tmp_path):
+    rows = [row(n) for n in range(10)]
+    rows += [row(20, ladder=False), row(21, status="corrupt", detail="x")]
+    rows += [row(3, file_stem="again", source="/elsewhere/again.SC2Replay")]
+    made, out = make(rows, tmp_path)
+    assert made.read == 13
+    assert made.selected == 10
+    assert dict(made.rejected) == {"corrupt": 1, "duplicate": 1, "ladder": 1}
+    assert made.sides == 20
+    assert made.loops == 10_000
+    assert len(made.replay_ids) == 12
+    assert len(everything(made, out)) == 10
+
+
+def test_order_and_places_of_the_replays_do_not_matter(tmp_path):
+    rows = [row(n, base_build=74741 - n % 3) for n in range(150)]
+    first, out = make(rows, tmp_path)
+    moved = [
+        dataclasses.replace(r, source=r.source.replace("/replays", "s3://bucket"))
+        for r in rows[::-1]
+    ]
+    second, other = make(moved, tmp_path, name="b")
+    assert first == second
+    strip = [
+        dataclasses.replace(i, row=i.row.replay_id) for i in everything(first, out)
+    ]
+    assert strip == [
+        dataclasses.replace(i, row=i.row.replay_id) for i in everything(second, other)
+    ]
+
+
+def test_versions_stay_together_so_that_games_are_reused(tmp_path):
+    rows = [row(n, base_build=74741 - n % 3) for n in range(150)]
+    made, out = make(rows, tmp_path)
+    builds = [item.row.base_build for item in everything(made, out)]
+    changes = sum(a != b for a, b in zip(builds, builds[1:], strict=False))
+    assert changes == 2
+    assert made.groups == 3
+
+
+def test_of_doubles_the_first_name_stays(tmp_path):
+    rows = [row(1, file_stem="b"), row(1, file_stem="a")]
+    for name, given in (("x", rows), ("y", rows[::-1])):
+        made, out = make(given, tmp_path, name=name)
+        (item,) = everything(made, out)
+        assert item.row.file_stem == "a"
+
+
+def test_a_rule_on_the_own_player_keeps_one_side(tmp_path):
+    chosen = dataclasses.replace(selection.PRESETS["skirmish"], min_mmr=3500)
+    made, out = make([row(n) for n in range(4)], tmp_path, chosen)
+    assert made.selected == 4 and made.sides == 4
+    assert dict(made.unwanted_sides) == {"mmr": 4}
+    assert all(item.sides == (1,) for item in everything(made, out))
+    assert all(item.unwanted == ((2, "mmr"),) for item in everything(made, out))
+
+
+def test_shards_follow_from_ids_and_the_number_of_replays(tmp_path):
+    made, out = make([row(n) for n in range(100)], tmp_path, replays_per_shard=10)
+    items = everything(made, out)
+    for item in items:
+        count = made.shard_counts[item.split]
+        number = shards.shard_of(item.row.replay_id, count)
+        assert item.shard == shards.shard_name(item.split, number, count)
+        assert item.split == selection.split_of(item.row.replay_id)
+    assert sum(made.replays_by_shard.values()) == 100
+    replays = sum(item.split == "train" for item in items)
+    assert made.shard_counts["train"] == -(-replays // 10)
+
+
+def test_episodes_of_another_dataset_are_reused_only_if_all_sides_are_there(tmp_path):
+    def reused(number, side):
+        return plan.Reused(
+            folder="old",
+            shard="s",
+            offsets=(0, 5),
+            meta={"replay": number, "side": side},
+        )
+
+    have = {
+        row(1).replay_id: {1: reused(1, 1), 2: reused(1, 2)},
+        row(2).replay_id: {1: reused(2, 1)},
+    }
+    made, out = make([row(n) for n in range(3)], tmp_path, reusable=have)
+    found = {item.row.replay_id: item.reused for item in everything(made, out)}
+    assert made.reused == 1
+    assert found[row(1).replay_id] == (reused(1, 1), reused(1, 2))
+    assert found[row(0).replay_id] == found[row(2).replay_id] == ()
+
+
+def test_two_engines_in_one_dataset_are_an_error(tmp_path):
+    chosen = selection.Selection(name="all")
+    with pytest.raises(errors.ConfigError, match="one engine"):
+        make([row(0), row(1, engine="sc2")], tmp_path, chosen)
+
+
+def test_an_empty_selection_is_an_error(tmp_path):
+    with pytest.raises(errors.ConfigError, match="keeps none"):
+        make([row(0, ladder=False)], tmp_path)
+
+
+def test_replays_per_shard_are_at_least_one(tmp_path):
+    with pytest.raises(errors.ConfigError, match="replays per shard"):
+        make([row(0)], tmp_path, replays_per_shard=0)
