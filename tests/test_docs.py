@@ -34,7 +34,7 @@ def command_lines(text):
     found = []
     fenced = "\n".join(body for _, _, body in FENCE.findall(text))
     indented = "\n".join(re.findall(r"^    .*", FENCE.sub("", text), re.M))
-    for line in f"{fenced}\n{indented}".replace("\\\n", " ").splitlines():
+    for line in re.sub(r"\\\n\s*", " ", f"{fenced}\n{indented}").splitlines():
         stripped = line.strip().removeprefix("$ ")
         if stripped.startswith("starmill ") and not SYNOPSIS.search(stripped):
             found.append(stripped.split("  #")[0].split("     ")[0])
