@@ -14,34 +14,34 @@ from starmill.engines.skirmish import (
     terrain,
     vision,
 )
-from starmill.engines.skirmish.kernel import kernel
+from starmill.engines.skirmish.kernel import entry
 
 
-@kernel
+@entry
 def advance(state: np.ndarray, loops: int) -> int:
     """Plays up to `loops` loops; see simulation.advance."""
     return simulation.advance(state[0], loops)
 
 
-@kernel
+@entry
 def prepare(state: np.ndarray) -> None:
     """Completes a new world; see simulation.prepare."""
     simulation.prepare(state[0])
 
 
-@kernel
+@entry
 def remember_resources(state: np.ndarray) -> None:
     """Tells both players where the resources are."""
     vision.remember_resources(state[0])
 
 
-@kernel
+@entry
 def refresh_vision(state: np.ndarray) -> None:
     """Looks at the map for both players."""
     vision.refresh(state[0])
 
 
-@kernel
+@entry
 def order(
     state: np.ndarray,
     player: int,
@@ -57,19 +57,19 @@ def order(
     return commands.order(state[0], player, ability, tags, target, tag, x, y, queued)
 
 
-@kernel
+@entry
 def toggle(state: np.ndarray, player: int, ability: int, tags: np.ndarray) -> None:
     """Switches an autocast."""
     commands.toggle(state[0], player, ability, tags)
 
 
-@kernel
+@entry
 def available(state: np.ndarray, row: int, ignore_cost: bool) -> np.ndarray:
     """Returns the abilities that a unit could be given now, int32."""
     return requirements.available(state[0], row, ignore_cost)
 
 
-@kernel
+@entry
 def placement_error(
     state: np.ndarray, player: int, unit_type: int, x: float, y: float
 ) -> int:
@@ -77,7 +77,7 @@ def placement_error(
     return terrain.placement_error(state[0], player, unit_type, x, y)
 
 
-@kernel
+@entry
 def spawn(
     state: np.ndarray, unit_type: int, owner: int, x: float, y: float, progress: float
 ) -> int:
@@ -85,15 +85,23 @@ def spawn(
     return lifecycle.spawn(state[0], unit_type, owner, x, y, progress)
 
 
-@kernel
+@entry
 def kill(state: np.ndarray, row: int, killer: int) -> None:
     """Kills a unit; killer is a row or -1."""
     lifecycle.kill(state[0], row, killer)
 
 
-@kernel
+@entry
 def push_order(
     state: np.ndarray, row: int, ability: int, target: int, tag: int, x: float, y: float
 ) -> int:
     """Appends an order without any check."""
     return lifecycle.push_order(state[0], row, ability, target, tag, x, y)
+
+
+@entry
+def find_place(
+    state: np.ndarray, player: int, unit_type: int, x: float, y: float, skip: int
+) -> tuple[float, float]:
+    """Returns a free place for a building near a point; see terrain.find_place."""
+    return terrain.find_place(state[0], player, unit_type, x, y, skip)

@@ -1,4 +1,4 @@
-"""Compiling the simulation: one decorator, `kernel`, and a cache that notices every change.
+"""Compiling the simulation: two decorators, and a cache that notices every change.
 
 Numba's own cache looks only at the file of the function it stores, so a change in a module that
 the function calls would go unnoticed and stale code would run. Here the stamp of every
@@ -57,14 +57,22 @@ def source_digest() -> str:
 
 
 def kernel(function: F) -> F:
-    """Returns the function compiled by numba on first call, cached on disk.
+    """Returns the function compiled into whichever kernels call it; not cached by itself.
 
     No fastmath: the same operations in the same order everywhere is what makes games
-    repeatable across machines.
+    repeatable across machines. Integers in records are 64 bits wide, so that a kernel is
+    compiled once and not for every mix of widths it is called with.
     """
-    dispatcher = numba.njit(cache=True, error_model="numpy")(function)
+    compiled: F = numba.njit(error_model="numpy")(function)
+    return compiled
+
+
+def entry(function: F) -> F:
+    """Returns a kernel for Python to call, with all it calls, cached on disk."""
+    dispatcher: Any = numba.njit(cache=True, error_model="numpy")(function)
     # Private to numba, and the only place the stamp can be set; see the module's docstring.
     cache_file = getattr(dispatcher._cache, "_cache_file", None)
     if cache_file is not None:
         cache_file._source_stamp = source_digest()
-    return dispatcher  # type: ignore[no-any-return]  # numba is untyped
+    compiled: F = dispatcher
+    return compiled

@@ -47,7 +47,7 @@ def random_below(w: State, limit: int) -> int:
     z = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     z ^= z >> np.uint64(31)
-    return np.int64((z >> np.uint64(33)) % np.uint64(limit))
+    return int((z >> np.uint64(33)) % np.uint64(limit))
 
 
 @kernel

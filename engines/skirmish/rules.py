@@ -180,8 +180,8 @@ _WEAPON = [
     ("cooldown", "f8"),
     ("splash", "f8"),
     ("per_level", "f8"),
-    ("versus", "i4"),
-    ("hits", "i4"),
+    ("versus", "i8"),
+    ("hits", "i8"),
 ]
 _FLAGS = (
     "structure",
@@ -233,7 +233,7 @@ UNIT_RULE = np.dtype(
     + [(f"ground_{name}", kind) for name, kind in _WEAPON]
     + [(f"air_{name}", kind) for name, kind in _WEAPON]
     + [
-        (name, "i4")
+        (name, "i8")
         for name in (
             "race",
             "attributes",
@@ -257,7 +257,7 @@ UNIT_RULE = np.dtype(
             "return_",
         )
     ]
-    + [(name, "u1") for name in (*_FLAGS, "known")],
+    + [(name, "i8") for name in (*_FLAGS, "known")],
     align=True,
 )
 # general: the general id, 0 none; generals themselves have kind NONE and first_specific.
@@ -270,7 +270,7 @@ ABILITY_RULE = np.dtype(
         for name in ("loops", "cooldown", "energy", "range", "radius", "amount")
     ]
     + [
-        (name, "i4")
+        (name, "i8")
         for name in (
             "kind",
             "spell",
@@ -327,6 +327,20 @@ def upgrade_id(name: str) -> int:
 def ability_id(name: str) -> int:
     """Returns the ability id of a function's name without its kind, e.g. "Train_Marine"."""
     return _ability_ids()[name][0]
+
+
+@functools.cache
+def ability_names() -> dict[str, int]:
+    """Returns name -> ability id of all abilities that this game has."""
+    return {entry["name"]: ability_id(entry["name"]) for entry in _read("abilities")}
+
+
+@functools.cache
+def strategies() -> dict[str, Any]:
+    """Returns the bots' build plans by race name, from `strategies.json`."""
+    text = resources.files("starmill.engines.skirmish").joinpath("strategies.json")
+    plans: dict[str, Any] = json.loads(text.read_text("utf-8"))
+    return plans
 
 
 @functools.cache
@@ -438,11 +452,11 @@ def unit_rules() -> np.ndarray:
 
 @functools.cache
 def sources() -> np.ndarray:
-    """Returns the unit types that have each ability, int32 [4600, 32], zero padded.
+    """Returns the unit types that have each ability, int64 [4600, 32], zero padded.
 
     An ability without sources (moving, attacking) is had by every unit that can do it.
     """
-    found = np.zeros((ABILITY_LIMIT, TYPE_SOURCES), np.int32)
+    found = np.zeros((ABILITY_LIMIT, TYPE_SOURCES), np.int64)
     for entry in _read("abilities"):
         types = [unit_id(name) for name in entry.get("by", ())]
         found[ability_id(entry["name"]), : len(types)] = types

@@ -135,3 +135,42 @@ def placement_error(w: State, player: int, unit_type: int, x: float, y: float) -
     if rule.race != 2 and w.creep[row, column]:
         return codes.CANT_BUILD_LOCATION_INVALID
     return codes.SUCCESS
+
+
+@kernel
+def _suits(w: State, player: int, unit_type: int, x: float, y: float) -> bool:
+    """Returns whether a building fits here without blocking mineral lines or add-ons."""
+    if placement_error(w, player, unit_type, x, y) != codes.SUCCESS:
+        return False
+    rule = w.unit_rules[unit_type]
+    size = rule.footprint
+    x0, y0 = int(snap(size, x) - size / 2.0), int(snap(size, y) - size / 2.0)
+    # A margin of one cell, and room to the east for an add-on.
+    right = x0 + size + (3 if rule.race == 1 and size == 3 else 1)
+    for row in range(y0 - 1, y0 + size + 1):
+        for column in range(x0 - 1, right):
+            if w.occupied[row, column] & (1 if rule.town_hall else 3):
+                return False
+    return True
+
+
+@kernel
+def find_place(
+    w: State, player: int, unit_type: int, x: float, y: float, skip: int
+) -> tuple[float, float]:
+    """Returns a free place for a building near a point, going outwards; (-1, -1) if there is none.
+
+    skip: how many of the places found to pass over, so that not all build on one spot.
+    """
+    for radius in range(20):
+        for dy in range(-radius, radius + 1):
+            step = 1 if dy == -radius or dy == radius else max(2 * radius, 1)
+            for dx in range(-radius, radius + 1, step):
+                px, py = x + dx, y + dy
+                if px < 4 or py < 4 or px >= w.map_width - 4 or py >= w.map_height - 4:
+                    continue
+                if _suits(w, player, unit_type, px, py):
+                    if skip == 0:
+                        return px, py
+                    skip -= 1
+    return -1.0, -1.0
