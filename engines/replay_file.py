@@ -11,15 +11,15 @@ import hashlib
 import json
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from starmill.converters import timing
-from starmill.engines import bitpacked, mpq, players, protocols, values
-from starmill.schema import errors, maps
+from starmill.engines import bitpacked, mpq, protocols, replay_facts, values
+from starmill.schema import errors
 from starmill.schema import selection as selection_lib
 from starmill.schema.replay import RejectReason, ReplayRow
 
@@ -29,8 +29,6 @@ _MIB = 1 << 20
 # Tags of the tagged structs; the same in every build that s2protocol describes.
 _VERSION, _LOOPS = 1, 3
 _MAJOR, _MINOR, _REVISION, _BUILD, _BASE_BUILD = 1, 2, 3, 4, 5
-_PLAYERS, _TITLE, _HANDLES = 0, 1, 10
-_CONTROL, _SLOT = 4, 9
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -76,23 +74,6 @@ class Header(NamedTuple):
     game_version: str
     base_build: int
     duration_loops: int
-
-
-class Lobby(NamedTuple):
-    """What a row needs of initData.
-
-    amm, competitive, cooperative: None in builds without that field.
-    slot_users: user id of each slot, None for none. slot_controls: 2 human, 3 AI.
-    slot_observes: 0 for those who play. ratings: of each user, None for none.
-    """
-
-    amm: bool | None
-    competitive: bool | None
-    cooperative: bool | None
-    slot_users: list[int | None]
-    slot_controls: list[int | None]
-    slot_observes: list[int | None]
-    ratings: list[int | None]
 
 
 class ReplayFile:
@@ -183,7 +164,7 @@ class ReplayFile:
         return data
 
     @functools.cached_property
-    def lobby(self) -> Lobby:
+    def lobby(self) -> replay_facts.Lobby:
         """The few fields of initData that a row needs, faster than all of them."""
         data, protocol = self._init_data, self.protocol
         try:
@@ -199,7 +180,7 @@ class ReplayFile:
             seen = found.get(number)
             return bool(seen[0]) if seen else None
 
-        return Lobby(
+        return replay_facts.Lobby(
             amm=flag(protocols.AMM),
             competitive=flag(protocols.COMPETITIVE),
             cooperative=flag(protocols.COOPERATIVE),
@@ -418,7 +399,7 @@ def replay_row(
     details = _tried(problems, lambda: replay.tagged_details)
     lobby = _tried(problems, lambda: replay.lobby)
     known["layout"] = replay.layout
-    known |= _facts(metadata, details, lobby)
+    known |= replay_facts.row_facts(metadata, details, lobby)
     if problems:
         known |= {"status": problems[0].reason, "detail": problems[0].detail}
     row = ReplayRow(**known)
@@ -446,71 +427,3 @@ def _tried(problems: list[errors.ReplayError], read: Callable[[], T]) -> T | Non
     except errors.ReplayError as error:
         problems.append(error)
         return None
-
-
-def _facts(
-    metadata: dict[str, Any] | None, details: dict[int, Any] | None, lobby: Lobby | None
-) -> dict[str, Any]:
-    """Returns the fields of a row that the readable members give."""
-    facts: dict[str, Any] = {}
-    title = None
-    listed: list[Mapping[str, Any]] = []
-    if metadata is not None:
-        title = players.text(metadata.get("Title"))
-        listed = players.listed(metadata)
-        facts["engine"] = "skirmish" if metadata.get("Engine") == "skirmish" else "sc2"
-        facts["data_version"] = players.text(metadata.get("DataVersion"))
-        facts["players_listed"] = len(listed)
-    slots: list[int | None] = []
-    if details is not None:
-        title = title or players.text(details.get(_TITLE))
-        in_details = _structs(details.get(_PLAYERS))
-        controls = [player.get(_CONTROL) for player in in_details]
-        slots = [players.whole(player.get(_SLOT)) for player in in_details]
-        facts["human_players"] = controls.count(players.HUMAN)
-        facts["ai_players"] = controls.count(players.AI)
-        facts["map_handle"], facts["region"] = _map_handle(details.get(_HANDLES))
-    if lobby is not None:
-        facts |= {
-            "amm": lobby.amm,
-            "competitive": lobby.competitive,
-            "cooperative": lobby.cooperative,
-            "observers": _observers(lobby),
-        }
-        if lobby.amm is not None and lobby.competitive is not None:
-            facts["ladder"] = lobby.amm and lobby.competitive
-    facts["map_title"] = title
-    facts["map_name"] = maps.map_name(facts.get("map_handle"), title)
-    one_on_one = facts.get("human_players") == len(listed) == 2
-    ratings = [
-        players.slot_rating(slot, lobby.slot_users, lobby.ratings) if lobby else None
-        for slot in [*slots, None, None][:2]
-    ]
-    facts["players"] = tuple(
-        players.player_row(player, rating, one_on_one=one_on_one)
-        for player, rating in zip([*listed, None, None][:2], ratings, strict=True)
-    )
-    return facts
-
-
-def _structs(value: Any) -> list[dict[int, Any]]:
-    return (
-        [item for item in value if isinstance(item, dict)]
-        if isinstance(value, list)
-        else []
-    )
-
-
-def _map_handle(handles: Any) -> tuple[str | None, str | None]:
-    """Returns the sha256 of the map's file and the region it was published in."""
-    # The last handle is the map: "s2ma", two zero bytes, the region, 32 bytes of hash.
-    last = handles[-1] if isinstance(handles, list) and handles else None
-    if not isinstance(last, bytes) or len(last) != 40 or last[:4] != b"s2ma":
-        return None, None
-    region = last[4:8].strip(b"\0").decode("ascii", "replace")
-    return last[8:].hex(), region
-
-
-def _observers(lobby: Lobby) -> int:
-    pairs = zip(lobby.slot_controls, lobby.slot_observes, strict=False)
-    return sum(control == players.HUMAN and bool(observe) for control, observe in pairs)
