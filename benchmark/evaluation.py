@@ -194,6 +194,11 @@ def check_same(chosen: Plan, out: Path, done: Sequence[results.Result]) -> None:
         )
 
 
+def has_games(out: Path) -> bool:
+    """Returns whether the folder holds at least one game."""
+    return results.has_columns(out / RESULTS)
+
+
 def write_reports(
     out: Path,
     *,

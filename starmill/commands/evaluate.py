@@ -47,7 +47,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=22,
         help="throttle: at most so many in any five seconds (%(default)s)",
     )
-    add("--anchor", default=elo.ANCHOR, help="whose rating is 1000 (%(default)s)")
+    add(
+        "--anchor",
+        help="whose rating is 1000 (default: very_hard, or else the first opponent)",
+    )
     add(
         "--references",
         choices=("paper",),
@@ -83,6 +86,7 @@ def run(args: argparse.Namespace) -> int:
     plan = evaluation.plan(
         config, referee.available_maps(config.root, config.game_version)
     )
+    anchor = _anchor(args.anchor, plan)
     if args.dry_run:
         for fixture in plan.fixtures:
             print(
@@ -97,15 +101,31 @@ def run(args: argparse.Namespace) -> int:
 
     with progress.Progress("evaluate", len(plan.fixtures), "games", lambda: done[0]):
         failures = evaluation.run(plan, args.out, parallel=args.parallel, progress=note)
-    return _report(args, failures)
+    return _report(args, anchor, failures)
 
 
-def _report(args: argparse.Namespace, failures: list[tournament.Failure]) -> int:
+def _anchor(asked: str | None, plan: evaluation.Plan) -> str:
+    """Returns whose rating is given; ConfigError before anything is played for nothing."""
+    if asked is not None and asked not in plan.contestants:
+        raise errors.ConfigError(
+            f"--anchor {asked}: does not take part; these do: {', '.join(plan.contestants)}"
+        )
+    if asked or elo.ANCHOR in plan.contestants:
+        return asked or elo.ANCHOR
+    return plan.fixtures[0].away
+
+
+def _report(
+    args: argparse.Namespace, anchor: str, failures: list[tournament.Failure]
+) -> int:
     for failure in failures:
         print(f"not played: {failure.fixture.game}: {failure.reason}", file=sys.stderr)
+    if failures and not evaluation.has_games(args.out):
+        print("no game could be played: nothing to rate", file=sys.stderr)
+        return 1
     references = paper.reference_ratings() if args.references else None
     content = evaluation.write_reports(
-        args.out, anchor=args.anchor, references=references, title=args.title
+        args.out, anchor=anchor, references=references, title=args.title
     )
     print(report.table_text(content.lines))
     for line in content.lines:
