@@ -1,0 +1,220 @@
+"""Verifying: a good dataset passes, and every way of damaging one is named."""
+
+import dataclasses
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from starmill import cli
+from starmill.pipelines import verify
+from starmill.schema import codec, errors, manifest, shards, storage, table
+from tests import factories
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("verify") / "data"
+    factories.dataset(str(folder))
+    return folder
+
+
+@pytest.fixture
+def folder(original, tmp_path) -> Path:
+    copy = tmp_path / "data"
+    shutil.copytree(original, copy)
+    return copy
+
+
+def problems(folder: Path, content: manifest.Manifest | None = None) -> list[str]:
+    found = content or manifest.read(str(folder))
+    return [str(problem) for problem in verify.verify(str(folder), found).problems]
+
+
+def shard(folder: Path) -> Path:
+    return sorted(folder.glob("*.tfrecord"))[0]
+
+
+def test_a_good_dataset_has_no_problem(original):
+    content = manifest.read(str(original))
+    checked = verify.verify(str(original), content, threads=2)
+    assert checked.problems == []
+    assert checked.episodes == content.episodes
+    assert checked.steps == content.steps
+    assert checked.files == len(list(original.iterdir()))
+
+
+def test_a_flipped_bit_in_a_shard_names_the_file_and_the_episode(folder):
+    path = shard(folder)
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    found = problems(folder)
+    assert any(path.name in text and "sha256" in text for text in found)
+    assert any("crc32c" in text and path.name in text for text in found)
+
+
+def test_a_truncated_shard_is_named(folder):
+    path = shard(folder)
+    path.write_bytes(path.read_bytes()[:-10])
+    found = problems(folder)
+    assert any(path.name in text and "bytes" in text for text in found)
+
+
+def test_a_missing_file_and_one_too_many_are_named(folder):
+    shard(folder).rename(folder / "train-00000-of-00099.tfrecord")
+    found = problems(folder)
+    assert any("is missing" in text for text in found)
+    assert any("does not list" in text for text in found)
+
+
+def test_a_damaged_card_is_named(folder):
+    (folder / "README.md").write_text("another")
+    assert any(text.startswith("README.md: ") for text in problems(folder))
+
+
+def rewrite(folder: Path, name: str, change) -> None:
+    """Replaces a table, with the manifest's hashes made to fit."""
+    content = manifest.read(str(folder))
+    schema = table.EPISODE_SCHEMA if name == table.EPISODES else table.QUARANTINE_SCHEMA
+    rows = pq.read_table(folder / name).to_pylist()
+    changed = (
+        pq.read_table(folder / name)
+        .schema.empty_table()
+        .from_pylist(change(rows), schema=schema)
+    )
+    written = table.write_table(str(folder / name), changed)
+    files = tuple(
+        dataclasses.replace(entry, **written._asdict()) if entry.name == name else entry
+        for entry in content.files
+    )
+    manifest.write(str(folder), dataclasses.replace(content, files=files))
+
+
+def set_in_first(**values):
+    return lambda rows: [{**rows[0], **values}, *rows[1:]]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (set_in_first(steps=7), "steps: the table says 7"),
+        (set_in_first(game_loops=1), "game_loops: the table says 1"),
+        (set_in_first(sha256="0" * 64), "expected sha256 0000"),
+        (set_in_first(shard="train-00007-of-00008.tfrecord"), "the manifest lacks"),
+        (set_in_first(player_id=2, episode_id="x-1"), "not replay_id and player_id"),
+        (lambda rows: rows[1:], "the manifest says"),
+        (lambda rows: [*rows, rows[0]], "twice"),
+    ],
+)
+def test_a_table_that_disagrees_with_the_records_is_found(folder, change, said):
+    rewrite(folder, table.EPISODES, change)
+    assert any(said in text for text in problems(folder)), problems(folder)
+
+
+def test_episodes_of_the_table_must_fill_the_shard(folder):
+    def shifted(rows):
+        row = rows[0]
+        offsets = [value + 1 for value in row["offsets"]]
+        return [{**row, "offsets": offsets}, *rows[1:]]
+
+    rewrite(folder, table.EPISODES, shifted)
+    assert any("expected to begin at byte" in text for text in problems(folder))
+
+
+def test_a_quarantine_that_makes_no_sense_is_found(folder):
+    made = pq.read_table(folder / table.EPISODES).to_pylist()[0]
+    row = {
+        "replay_id": made["replay_id"],
+        "player_id": made["player_id"],
+        "source": "x",
+        "reason": "bad luck",
+        "detail": "",
+    }
+    rewrite(folder, table.QUARANTINE, lambda rows: [*rows, row])
+    found = problems(folder)
+    assert any("is no reason" in text for text in found)
+    assert any("among the episodes too" in text for text in found)
+    assert any("the manifest says 0" in text for text in found)
+
+
+def test_arrays_outside_the_spec_are_found(tmp_path):
+    settings = factories.SMALL
+    good = factories.episode(1, settings=settings)
+    bad_function = good.arrays["action/function"].copy()
+    bad_function[3] = settings.num_action_types + 5
+    loops = good.arrays["game_loop"].copy()
+    loops[5] = loops[4]
+    episodes = [
+        factories.episode(1, arrays={"action/function": bad_function}),
+        factories.episode(2, arrays={"game_loop": loops}),
+    ]
+    factories.dataset(str(tmp_path / "data"), episodes)
+    found = problems(tmp_path / "data")
+    assert any("action/function: expected 0 to" in text for text in found)
+    assert any("ascending loops" in text for text in found)
+    assert any("action/delay" in text for text in found)
+
+
+def test_a_sample_is_the_same_every_time(original):
+    rows = pq.read_table(original / table.EPISODES)
+    assert verify.sample(rows, 3) == verify.sample(rows, 3)
+    assert len(set(verify.sample(rows, 3))) == 3
+    assert len(verify.sample(rows, 1000)) == manifest.read(str(original)).replays
+
+
+def test_the_command_says_yes_or_lists_what_is_wrong(folder, capsys):
+    assert cli.main(["verify", str(folder)]) == 0
+    assert capsys.readouterr().out.splitlines()[-2].startswith("ok")
+    path = shard(folder)
+    path.write_bytes(b"x" + path.read_bytes()[1:])
+    assert cli.main(["verify", str(folder), "--json"]) == 1
+    result = json.loads(capsys.readouterr().out)
+    assert result["problems"] and path.name in result["problems"][0]["where"]
+
+
+def test_another_digest_than_asked_for_could_not_even_start(folder, capsys):
+    reference = f"{folder}#sha256:{'0' * 64}"
+    assert cli.main(["verify", reference]) == 2
+    assert "expected sha256:000" in capsys.readouterr().err
+
+
+def test_a_manifest_that_cannot_be_read_could_not_start(folder, capsys):
+    (folder / manifest.NAME).write_text("{}")
+    assert cli.main(["verify", str(folder)]) == 2
+
+
+def test_playing_again_needs_to_know_where_the_replays_are(folder, capsys):
+    assert cli.main(["verify", str(folder), "--replay", "1"]) == 2
+    assert "--replays" in capsys.readouterr().err
+
+
+def test_records_that_differ_name_the_arrays(original):
+    content = manifest.read(str(original))
+    rows = pq.read_table(original / table.EPISODES).to_pylist()
+    keys = factories.episode(0).arrays
+    reader = storage.RangeReader(str(original))
+    found = []
+    for row in rows:
+        data = reader.read(row["shard"], row["offsets"][0], row["offsets"][-1])
+        records = list(shards.records_of(data, ""))
+        assert list(verify._compare(reader, row, records, content)) == []
+        stored = {
+            key: np.concatenate(
+                [chunk[key] for chunk in verify.chunks(records, content, "")]
+            )
+            for key in keys
+        }
+        stored["mmr"] = stored["mmr"] + 1
+        other = codec.encode(stored, content.settings)
+        found += list(verify._compare(reader, row, other, content))
+    assert len(found) == len(rows)
+    assert all("differs in ['mmr']" in problem.what for problem in found)
+
+
+def test_a_shard_that_cannot_be_decoded_is_a_problem_not_a_crash(folder):
+    with pytest.raises(errors.ShardCorrupt):
+        list(verify.chunks([], manifest.read(str(folder)), "x"))
