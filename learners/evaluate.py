@@ -45,11 +45,16 @@ def evaluate(
     held_out: dataset_lib.Dataset,
     training: dataset_lib.Dataset,
     *,
+    behaviour: algorithm.Params | None = None,
     batch_size: int = 16,
     on_batch: Callable[[int], None] = lambda frames: None,
 ) -> dict[str, Any]:
-    """Returns the evaluation as JSON: by argument, the value's, and counts."""
-    ours = network_sums(params, config, held_out, batch_size, on_batch)
+    """Returns the evaluation as JSON: by argument, the value's, and counts.
+
+    behaviour: where given, all but function and delay are its (the actor-critics').
+    """
+    pair = (params, behaviour)
+    ours = network_sums(pair, config, held_out, batch_size, on_batch)
     base = unigram_sums(training, held_out)
     groups = games(held_out)
     out: dict[str, Any] = {
@@ -110,13 +115,13 @@ def games(data: dataset_lib.Dataset) -> NDArray[np.int64]:
 
 
 def network_sums(
-    params: algorithm.Params,
+    params: tuple[algorithm.Params, algorithm.Params | None],
     config: algorithm.Config,
     data: dataset_lib.Dataset,
     batch_size: int,
     on_batch: Callable[[int], None],
 ) -> Sums:
-    """Returns sums per episode over every step of the data."""
+    """Returns sums per episode over every step of the data; params: own, behaviour's."""
     step = jax.jit(functools.partial(_frame_scores, config=config))
     lengths = np.asarray(data.table.column("steps"))
     sums: Sums = {}
@@ -159,14 +164,18 @@ def _windows(data: dataset_lib.Dataset, batch_size: int) -> Iterator[rollouts.Ba
 
 
 def _frame_scores(
-    params: algorithm.Params, batch: rollouts.Batch, config: algorithm.Config
+    params: tuple[algorithm.Params, algorithm.Params | None],
+    batch: rollouts.Batch,
+    config: algorithm.Config,
 ) -> dict[str, jax.Array]:
-    done = algorithm.forward(params, batch, config)
-    out = {"value": done.network.value(done.latent.vector)}
-    for name, log_prob in done.scores.log_prob.items():
+    own = algorithm.forward(params[0], batch, config)
+    rest = own if params[1] is None else algorithm.forward(params[1], batch, config)
+    out = {"value": rest.network.value(rest.latent.vector)}
+    for name in own.scores.log_prob:
+        done = own if name in ("function", "delay") else rest
         present = done.scores.present[name] * done.weight
         out[f"{name}/present"] = present
-        out[f"{name}/nats"] = -log_prob * done.weight
+        out[f"{name}/nats"] = -done.scores.log_prob[name] * done.weight
         out[f"{name}/correct"] = done.scores.correct[name] * present
     return {name: jnp.asarray(value, jnp.float32) for name, value in out.items()}
 

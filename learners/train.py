@@ -106,7 +106,9 @@ class Learner:
         )
         if len(batches) == 1:
             return self._update(state, self.put(batches[0]), keys[0])
-        total: Any = None
+        shapes = jax.eval_shape(self._gradient, state, batches[0], keys[0])
+        zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+        total: Any = (zeros[0], zeros[2])
         for batch, key in zip(batches, keys, strict=True):
             state, total = self._add(state, total, self.put(batch), key)
         gradient, metrics = jax.tree.map(lambda leaf: leaf / len(batches), total)
@@ -125,17 +127,16 @@ class Learner:
         self, state: State, batch: Batch, key: jax.Array
     ) -> tuple[State, Metrics]:
         gradient, carry, metrics = self._gradient(state, batch, key)
-        metrics["gradient_norm"] = optax.global_norm(gradient)
+        squares = [jnp.vdot(leaf, leaf) for leaf in jax.tree.leaves(gradient)]
+        metrics["gradient_norm"] = jnp.sqrt(sum(squares))
         return self._apply_gradient(state._replace(carry=carry), gradient), metrics
 
     def _add_gradient(
         self, state: State, total: Any, batch: Batch, key: jax.Array
     ) -> tuple[State, Any]:
         gradient, carry, metrics = self._gradient(state, batch, key)
-        new = (gradient, metrics)
-        if total is not None:
-            new = jax.tree.map(jnp.add, total, new)
-        return state._replace(carry=carry), new
+        total = jax.tree.map(jnp.add, total, (gradient, metrics))
+        return state._replace(carry=carry), total
 
     def _apply_gradient(self, state: State, gradient: Params) -> State:
         steps, optimizer = self._optimizer.update(

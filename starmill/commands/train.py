@@ -171,6 +171,7 @@ def _evaluate(args: argparse.Namespace, made: runs.Run, data: Any) -> None:
     config = made.algorithm
     like = networks.shapes(config.network, config.settings)
     params, _ = checkpoint.graft(arrays, like, prefix="0")
+    behaviour, missing = checkpoint.graft(arrays, like, prefix="2/behaviour")
     done = [0]
 
     def on_batch(frames: int) -> None:
@@ -178,7 +179,12 @@ def _evaluate(args: argparse.Namespace, made: runs.Run, data: Any) -> None:
 
     with progress.Progress("evaluate", held_out.steps, "steps", lambda: done[0]):
         result = evaluate.evaluate(
-            params, config, held_out, data.filter(split=train.SPLIT), on_batch=on_batch
+            params,
+            config,
+            held_out,
+            data.filter(split=train.SPLIT),
+            behaviour=None if missing else behaviour,
+            on_batch=on_batch,
         )
     result["split"] = args.split
     partial = args.out / f"{EVALUATION}.partial"

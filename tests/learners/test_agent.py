@@ -1,5 +1,7 @@
 """Acting: the protocol, determinism, batches, options, and a search."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -112,8 +114,6 @@ def test_mzs_searches_when_told_to():
 @pytest.mark.slow
 @pytest.mark.parametrize("memory", ["lstm", "transformer"])
 def test_memory_makes_actions_depend_on_the_past(memory):
-    import dataclasses
-
     network = dataclasses.replace(small.NETWORK, memory=memory)
     actor = _actor(network=network)
     memories = [actor.begin(0), actor.begin(0)]

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from flax import nnx
 
 from starmill.learners import layers, memory, networks, presets, rollouts, streams
 from starmill.schema import errors, specs
@@ -111,8 +112,6 @@ def test_pooling_and_gathering_squares():
 
 
 def test_attention_is_softmax_of_products():
-    from flax import nnx
-
     module = layers.Attention(4, 2, rngs=nnx.Rngs(0))
     rng = np.random.default_rng(0)
     x = rng.normal(size=(1, 3, 4)).astype(np.float32)
@@ -199,8 +198,6 @@ def test_impossible_sizes_are_refused():
 
 @pytest.mark.parametrize("kind", ["lstm", "transformer"])
 def test_memory_in_pieces_is_memory_at_once(kind):
-    from flax import nnx
-
     module = memory.build(kind, 6, 4, rngs=nnx.Rngs(0))
     rng = np.random.default_rng(1)
     x = rng.normal(size=(7, 2, 6)).astype(np.float32)

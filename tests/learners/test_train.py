@@ -187,7 +187,9 @@ def test_evaluation_counts_what_was_held_out(cloned, data):
     function = found["arguments"]["function"]
     assert function["cross_entropy"]["low"] <= function["cross_entropy"]["value"]
     assert function["cross_entropy"]["value"] <= function["cross_entropy"]["high"]
-    sums = evaluate.network_sums(params, run.algorithm, held_out, 4, lambda _: None)
+    sums = evaluate.network_sums(
+        (params, None), run.algorithm, held_out, 4, lambda _: None
+    )
     assert sums["function/present"].sum() == trained
     assert sums["delay/present"].sum() == trained
     decided = sum(m.steps for m in held_out.metas if m.outcome != 0)
