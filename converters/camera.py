@@ -41,6 +41,20 @@ class Rectangle(NamedTuple):
     bottom: int
 
 
+class Sight(NamedTuple):
+    """A camera at one place.
+
+    centre: in world units.  view: around it; meaningless without a virtual camera.
+    position: grid column and row of the centre.
+    cells: those in view, cut at the border; none where no plane is drawn.
+    """
+
+    centre: tuple[np.float32, np.float32]
+    view: View
+    position: tuple[int, int]
+    cells: Rectangle
+
+
 NO_VIEW = View(np.float32(0), np.float32(0), np.float32(0), np.float32(0))
 NOWHERE = Rectangle(0, 0, 0, 0)
 
@@ -72,11 +86,6 @@ def virtual_reach(settings: settings_lib.ConverterSettings) -> Reach:
 def view_from(x: np.float32, y: np.float32, reach: Reach) -> View:
     """Returns what a camera at x, y sees."""
     return View(x - reach.left, x + reach.right, y - reach.top, y + reach.bottom)
-
-
-def position(grid: geometry.Grid, x: np.float32, y: np.float32) -> tuple[int, int]:
-    """Returns the grid column and row of the camera's centre."""
-    return int(geometry.column(grid, x)), int(geometry.row(grid, y))
 
 
 def size(grid: geometry.Grid, width_world_units: int) -> tuple[int, int]:
@@ -120,6 +129,31 @@ def rectangle(
         _cut(y - height // 2, grid),
         _cut(y + height // 2, grid),
     )
+
+
+def look(
+    grid: geometry.Grid,
+    centre: tuple[np.float32, np.float32],
+    reach: Reach | None,
+    cells: tuple[int, int] | None,
+) -> Sight:
+    """Returns what a camera sees, and where that is on the grid.
+
+    Args:
+        grid: the map's.
+        centre: the camera's, in world units.
+        reach: of a virtual camera; None for the game's own.
+        cells: `size` of the game's own camera; None where no plane is drawn.
+    """
+    x, y = centre
+    position = int(geometry.column(grid, x)), int(geometry.row(grid, y))
+    view = NO_VIEW if reach is None else view_from(x, y, reach)
+    lit = NOWHERE
+    if cells is not None and reach is None:
+        lit = rectangle(grid, position, cells)
+    elif cells is not None:
+        lit = virtual_rectangle(grid, view)
+    return Sight(centre, view, position, lit)
 
 
 def light(plane: NDArray[Any], before: Rectangle, now: Rectangle) -> None:

@@ -5,7 +5,6 @@ each message and grow when one needs more. Knows the message's fields, not what 
 them. Tags, which are 64 bits unsigned, are kept as the int64 of the same bits.
 """
 
-import functools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -138,6 +137,7 @@ MAX_RECORDS = 1 << 17
 
 VISIBLE, SELF = 1, 1
 
+_GRAMMAR = wire.grammar(protos.sc2api_pb2.ResponseObservation.DESCRIPTOR)
 _RESPONSE = wire.reading(
     protos.sc2api_pb2.ResponseObservation.DESCRIPTOR, {}, ("observation",)
 )
@@ -151,7 +151,9 @@ _PLAYER_COMMON = wire.reading(
     {name: column for column, name in enumerate(PLAYER_FIELDS)},
 )
 _RAW = wire.reading(
-    protos.raw_pb2.ObservationRaw.DESCRIPTOR, {}, ("player", "units", "effects")
+    protos.raw_pb2.ObservationRaw.DESCRIPTOR,
+    {},
+    ("player", "units", "effects"),
 )
 _PLAYER_RAW = wire.reading(
     protos.raw_pb2.PlayerRaw.DESCRIPTOR, {}, ("camera", "upgrade_ids")
@@ -184,11 +186,15 @@ _EFFECT = wire.reading(
 _POINT = wire.reading(protos.common_pb2.Point.DESCRIPTOR, {"x": 0, "y": 1})
 _POINT2 = wire.reading(protos.common_pb2.Point2D.DESCRIPTOR, {"x": 0, "y": 1})
 _FEATURE_LAYERS = wire.reading(
-    protos.spatial_pb2.ObservationFeatureLayer.DESCRIPTOR, {}, ("minimap_renders",)
+    protos.spatial_pb2.ObservationFeatureLayer.DESCRIPTOR,
+    {},
+    ("minimap_renders",),
 )
 _MINIMAP_DESCRIPTOR = protos.spatial_pb2.FeatureLayersMinimap.DESCRIPTOR
 _MINIMAP = wire.reading(
-    _MINIMAP_DESCRIPTOR, {}, tuple(field.name for field in _MINIMAP_DESCRIPTOR.fields)
+    _MINIMAP_DESCRIPTOR,
+    {},
+    tuple(field.name for field in _MINIMAP_DESCRIPTOR.fields),
 )
 _IMAGE = wire.reading(
     protos.common_pb2.ImageData.DESCRIPTOR,
@@ -243,6 +249,31 @@ class Columns(NamedTuple):
     planes: NDArray[np.int64]
 
 
+class _Sink(NamedTuple):
+    """Where the readers write: the float columns seen as uint32, and what they share.
+
+    scratch, scratch_bits: a record that is not kept, [4].
+    """
+
+    camera: NDArray[np.uint32]
+    units: NDArray[np.uint32]
+    passengers: NDArray[np.uint32]
+    effects: NDArray[np.uint32]
+    scratch: NDArray[np.int64]
+    scratch_bits: NDArray[np.uint32]
+
+
+def _sink_of(columns: Columns) -> _Sink:
+    return _Sink(
+        columns.camera.view(np.uint32),
+        columns.unit_floats.view(np.uint32),
+        columns.passenger_floats.view(np.uint32),
+        columns.effect_floats.view(np.uint32),
+        np.zeros(4, np.int64),
+        np.zeros(4, np.uint32),
+    )
+
+
 def _allocate(sizes: tuple[int, int, int, int]) -> Columns:
     units, passengers, effects, upgrades = sizes
     return Columns(
@@ -261,123 +292,125 @@ def _allocate(sizes: tuple[int, int, int, int]) -> Columns:
 
 
 @compiled
-def _read_orders(data, start, stop, k, integers, floats, order, progress):  # type: ignore[no-untyped-def]
-    """Reads the unit's order number k; the first four ids and two progresses are kept."""
+def _read_order(data, start, stop, unit, bits, sink):  # type: ignore[no-untyped-def]
+    """Reads the unit's next order; the first four ids and two progresses are kept."""
+    k = unit[ORDERS]
+    unit[ORDERS] += 1
+    order, progress = sink.scratch, sink.scratch_bits
     order[0] = 0
-    progress[0] = np.float32(0)
+    progress[0] = 0
     wire.scan(data, start, stop, _ORDER, order, progress)
     if k < 4:
-        integers[ORDER_0 + k] = order[0]
+        unit[ORDER_0 + k] = order[0]
     if k < 2:
-        floats[PROGRESS_0 + k] = progress[0]
+        bits[PROGRESS_0 + k] = progress[0]
 
 
 @compiled
-def _read_buffs(data, pos, stop, integers):  # type: ignore[no-untyped-def]
+def _read_buffs(data, pos, stop, unit):  # type: ignore[no-untyped-def]
     while pos < stop:
-        value, pos = wire.varint(data, pos, stop)
-        if integers[BUFFS] < 2:
-            integers[BUFF_0 + integers[BUFFS]] = np.int64(value & np.uint64(0xFFFFFFFF))
-        integers[BUFFS] += 1
+        value, pos = wire.varint(data, pos)
+        if unit[BUFFS] < 2:
+            unit[BUFF_0 + unit[BUFFS]] = np.int64(value & np.uint64(0xFFFFFFFF))
+        unit[BUFFS] += 1
 
 
 @compiled
-def _read_unit(data, pos, end, columns, order, progress):  # type: ignore[no-untyped-def]
+def _read_passenger(data, start, stop, carrier, columns, sink):  # type: ignore[no-untyped-def]
+    row = min(columns.counts[PASSENGERS], len(columns.passengers) - 1)
+    columns.counts[PASSENGERS] += 1
+    into, bits = columns.passengers[row], sink.passengers[row]
+    into[:] = 0
+    into[CARRIER] = carrier
+    bits[:] = 0
+    wire.scan(data, start, stop, _PASSENGER, into, bits)
+
+
+@compiled
+def _read_unit(data, pos, end, columns, sink):  # type: ignore[no-untyped-def]
     # Records beyond the room overwrite the last one; the caller makes room and starts over.
     index = columns.counts[UNITS]
     columns.counts[UNITS] += 1
     row = min(index, len(columns.units) - 1)
-    integers, floats = columns.units[row], columns.unit_floats[row]
-    integers[:] = 0
-    floats[:] = np.float32(0)
-    integers[DISPLAY_TYPE] = VISIBLE
-    integers[ALLIANCE] = SELF
+    unit, bits = columns.units[row], sink.units[row]
+    place = bits[X:]
+    unit[:] = 0
+    bits[:] = 0
+    unit[DISPLAY_TYPE] = VISIBLE
+    unit[ALLIANCE] = SELF
     while True:
-        pos, field, start, stop = wire.scan(data, pos, end, _UNIT, integers, floats)
+        pos, field, start, stop = wire.scan(data, pos, end, _UNIT, unit, bits)
         if field == 0:
             return
         if field == _POS_FIELD:
-            wire.scan(data, start, stop, _POINT, integers, floats[X:])
+            wire.scan(data, start, stop, _POINT, unit, place)
         elif field == _ORDERS_FIELD:
-            k = integers[ORDERS]
-            _read_orders(data, start, stop, k, integers, floats, order, progress)
-            integers[ORDERS] += 1
+            _read_order(data, start, stop, unit, bits, sink)
         elif field == _BUFFS_FIELD:
-            _read_buffs(data, start, stop, integers)
+            _read_buffs(data, start, stop, unit)
         else:
-            rider = min(columns.counts[PASSENGERS], len(columns.passengers) - 1)
-            columns.counts[PASSENGERS] += 1
-            columns.passengers[rider, :] = 0
-            columns.passengers[rider, CARRIER] = index
-            columns.passenger_floats[rider, :] = np.float32(0)
-            wire.scan(
-                data,
-                start,
-                stop,
-                _PASSENGER,
-                columns.passengers[rider],
-                columns.passenger_floats[rider],
-            )
+            _read_passenger(data, start, stop, index, columns, sink)
 
 
 @compiled
-def _read_effect(data, pos, end, columns, integers, floats):  # type: ignore[no-untyped-def]
+def _read_effect(data, pos, end, columns, sink):  # type: ignore[no-untyped-def]
     """Adds a row per position; what they share may stand after them in the message."""
     first = columns.counts[EFFECTS]
-    integers[:] = 0
-    integers[EFFECT_ALLIANCE] = SELF
-    floats[:] = np.float32(0)
-    room = len(columns.effects) - 1
+    effect, bits = sink.scratch, sink.scratch_bits
+    effect[:] = 0
+    effect[EFFECT_ALLIANCE] = SELF
+    bits[:] = 0
+    room = len(columns.effects)
     while True:
-        pos, field, start, stop = wire.scan(data, pos, end, _EFFECT, integers, floats)
+        pos, field, start, stop = wire.scan(data, pos, end, _EFFECT, effect, bits)
         if field == 0:
             break
-        row = min(columns.counts[EFFECTS], room)
+        row = min(columns.counts[EFFECTS], room - 1)
         columns.counts[EFFECTS] += 1
-        columns.effect_floats[row, :] = np.float32(0)
-        point = columns.effect_floats[row, EFFECT_X:]
-        wire.scan(data, start, stop, _POINT2, integers, point)
-    for row in range(first, min(columns.counts[EFFECTS], room + 1)):
-        columns.effects[row, :] = integers[:3]
-        columns.effect_floats[row, EFFECT_RADIUS] = floats[EFFECT_RADIUS]
+        sink.effects[row, :] = 0
+        point = sink.effects[row, EFFECT_X:]
+        wire.scan(data, start, stop, _POINT2, effect, point)
+    for row in range(first, min(columns.counts[EFFECTS], room)):
+        columns.effects[row, :] = effect[:3]
+        sink.effects[row, EFFECT_RADIUS] = bits[EFFECT_RADIUS]
 
 
 @compiled
-def _read_player(data, pos, end, columns):  # type: ignore[no-untyped-def]
+def _read_player(data, pos, end, columns, sink):  # type: ignore[no-untyped-def]
+    head, bits = columns.head, sink.camera
     while True:
-        pos, field, start, stop = wire.scan(
-            data, pos, end, _PLAYER_RAW, columns.head, columns.camera
-        )
+        pos, field, start, stop = wire.scan(data, pos, end, _PLAYER_RAW, head, bits)
         if field == 0:
             return
         if field == _CAMERA_FIELD:
-            wire.scan(data, start, stop, _POINT, columns.head, columns.camera)
+            wire.scan(data, start, stop, _POINT, head, bits)
             continue
         while start < stop:
-            value, start = wire.varint(data, start, stop)
+            value, start = wire.varint(data, start)
             row = min(columns.counts[UPGRADES], len(columns.upgrades) - 1)
             columns.counts[UPGRADES] += 1
             columns.upgrades[row] = np.int64(value & np.uint64(0xFFFFFFFF))
 
 
 @compiled
-def _read_raw(data, pos, end, columns, order, progress):  # type: ignore[no-untyped-def]
+def _read_raw(data, pos, end, columns, sink):  # type: ignore[no-untyped-def]
     while True:
         pos, field, start, stop = wire.scan(
-            data, pos, end, _RAW, columns.head, columns.camera
+            data, pos, end, _RAW, columns.head, sink.scratch_bits
         )
         if field == 0:
             return
         if field == _UNITS_FIELD:
-            _read_unit(data, start, stop, columns, order, progress)
+            _read_unit(data, start, stop, columns, sink)
         elif field == _PLAYER_FIELD:
-            _read_player(data, start, stop, columns)
+            _read_player(data, start, stop, columns, sink)
         else:
-            _read_effect(data, start, stop, columns, order, progress)
+            _read_effect(data, start, stop, columns, sink)
 
 
 @compiled
-def _read_image(data, pos, end, plane, unused):  # type: ignore[no-untyped-def]
+def _read_image(data, pos, end, plane, sink):  # type: ignore[no-untyped-def]
+    unused = sink.scratch_bits
     while True:
         pos, field, start, stop = wire.scan(data, pos, end, _IMAGE, plane, unused)
         if field == 0:
@@ -390,68 +423,61 @@ def _read_image(data, pos, end, plane, unused):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _read_layers(data, pos, end, columns, unused):  # type: ignore[no-untyped-def]
+def _read_layers(data, pos, end, columns, sink):  # type: ignore[no-untyped-def]
+    head, unused = columns.head, sink.scratch_bits
     while True:
         pos, field, start, stop = wire.scan(
-            data, pos, end, _FEATURE_LAYERS, columns.head, unused
+            data, pos, end, _FEATURE_LAYERS, head, unused
         )
         if field == 0:
             return
         while True:
             start, plane, inner, inner_end = wire.scan(
-                data, start, stop, _MINIMAP, columns.head, unused
+                data, start, stop, _MINIMAP, head, unused
             )
             if plane == 0:
                 break
-            _read_image(data, inner, inner_end, columns.planes[plane], unused)
+            _read_image(data, inner, inner_end, columns.planes[plane], sink)
 
 
 @compiled
-def _read_observation(data, pos, end, columns, integers, floats):  # type: ignore[no-untyped-def]
+def _read_observation(data, pos, end, columns, sink):  # type: ignore[no-untyped-def]
+    head, unused = columns.head, sink.scratch_bits
     while True:
-        pos, field, start, stop = wire.scan(
-            data, pos, end, _OBSERVATION, columns.head, floats
-        )
+        pos, field, start, stop = wire.scan(data, pos, end, _OBSERVATION, head, unused)
         if field == 0:
             return
         if field == _PLAYER_COMMON_FIELD:
-            wire.scan(data, start, stop, _PLAYER_COMMON, columns.head, floats)
+            wire.scan(data, start, stop, _PLAYER_COMMON, head, unused)
         elif field == _RAW_FIELD:
-            _read_raw(data, start, stop, columns, integers, floats)
+            _read_raw(data, start, stop, columns, sink)
         else:
-            _read_layers(data, start, stop, columns, floats)
+            _read_layers(data, start, stop, columns, sink)
 
 
 @compiled
-def _read(data, numbers, columns):  # type: ignore[no-untyped-def]
+def _read(data, end, numbers, columns, sink):  # type: ignore[no-untyped-def]
     """Fills the columns; returns -1, or the offset at which the bytes are no message."""
-    bad = wire.check(data, numbers)
+    bad = wire.check(data, end, numbers)
     if bad >= 0:
         return bad
     columns.counts[:] = 0
     columns.head[:] = 0
-    columns.camera[:] = np.float32(0)
     columns.planes[:] = 0
-    integers = np.zeros(4, np.int64)
-    floats = np.zeros(4, np.float32)
-    pos, end = 0, len(data)
+    sink.camera[:] = 0
+    pos = 0
     while True:
         pos, field, start, stop = wire.scan(
-            data, pos, end, _RESPONSE, columns.head, floats
+            data, pos, end, _RESPONSE, columns.head, sink.scratch_bits
         )
         if field == 0:
             return -1
-        _read_observation(data, start, stop, columns, integers, floats)
+        _read_observation(data, start, stop, columns, sink)
 
 
-@functools.cache
-def _grammar() -> NDArray[np.int16]:
-    return wire.grammar(protos.sc2api_pb2.ResponseObservation.DESCRIPTOR)
-
-
-def _refuse(data: NDArray[np.uint8], offset: int) -> errors.ConverterError:
+def _refuse(size: int, offset: int) -> errors.ConverterError:
     return errors.ConverterError(
-        f"expected the bytes of a ResponseObservation, found {len(data)} bytes that "
+        f"expected the bytes of a ResponseObservation, found {size} bytes that "
         f"stop making sense at offset {offset}"
     )
 
@@ -462,29 +488,34 @@ def reported_actions(observation: bytes) -> bytes:
     Both messages keep their actions in the same field with the same type, so these are the
     observation's own bytes.
     """
-    data = np.frombuffer(observation, np.uint8)
-    found, bad = wire.gather(data, _grammar(), _ACTIONS_FIELD)
+    data, size = wire.padded(observation), len(observation)
+    found, bad = wire.gather(data, size, _GRAMMAR, _ACTIONS_FIELD)
     if bad >= 0:
-        raise _refuse(data, bad)
+        raise _refuse(size, bad)
     return bytes(found)
 
 
 class Reader:
-    """Reads one message after another into the same columns, making room as needed."""
+    """Reads one message after another into the same columns, making room as needed.
+
+    columns: the latest message's.  data: its bytes, with padding behind.
+    """
 
     def __init__(self) -> None:
+        self.data = wire.padded(b"")
         self.columns = _allocate((512, 256, 64, 64))
-        self._numbers = _grammar()
+        self._sink = _sink_of(self.columns)
 
-    def read(self, data: NDArray[np.uint8]) -> Columns:
+    def read(self, message: bytes) -> Columns:
         """Returns the message's columns; they are overwritten by the next call.
 
         Raises ConverterError where the bytes are not a ResponseObservation.
         """
+        self.data = wire.padded(message)
         while True:
-            bad = _read(data, self._numbers, self.columns)
+            bad = _read(self.data, len(message), _GRAMMAR, self.columns, self._sink)
             if bad >= 0:
-                raise _refuse(data, bad)
+                raise _refuse(len(message), bad)
             counts = [int(count) for count in self.columns.counts]
             if max(counts) > MAX_RECORDS:
                 raise errors.ConverterError(
@@ -504,3 +535,4 @@ class Reader:
                 for count, size in zip(counts, room, strict=True)
             )
             self.columns = _allocate((units, passengers, effects, upgrades))
+            self._sink = _sink_of(self.columns)

@@ -22,7 +22,7 @@ def _sources() -> str:
     digest = hashlib.sha256()
     for path in sorted(Path(__file__).parent.glob("*.py")):
         text = path.read_bytes()
-        if b"@compiled" in text:
+        if b"@compiled" in text or b"@inlined" in text:
             digest.update(path.name.encode() + text)
     return digest.hexdigest()
 
@@ -34,8 +34,21 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
     another file would leave stale code behind. The stamp is therefore that of the folder.
     Where no folder for the cache can be written, the code is compiled anew in each process.
     """
+    return _compiled(function, {})
+
+
+def inlined(function: Callable[P, R]) -> Callable[P, R]:
+    """Returns a compiled function whose body takes the place of every call.
+
+    For the few that are called once per field of a message, where a call costs more than
+    what it does.
+    """
+    return _compiled(function, {"forceinline": True})
+
+
+def _compiled(function: Callable[P, R], extra: dict[str, Any]) -> Callable[P, R]:
     njit: Any = numba.njit  # its stubs differ between releases
-    options = {"nogil": True, "error_model": "numpy"}
+    options = {"nogil": True, "error_model": "numpy", **extra}
     try:
         made: Any = njit(cache=True, **options)(function)
     except RuntimeError:

@@ -1,8 +1,10 @@
 """Minimap planes: the game's images to uint8 arrays.
 
-In: a message's bytes and its `Columns.planes`. Out: one array per plane, [size.y, size.x].
-Nothing is scaled or flipped.
+In: a message's bytes and its `Columns.planes`. Out: one array of all planes asked for, each
+as large as the message's height map. Nothing is scaled or flipped.
 """
+
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,22 +14,22 @@ from starmill.converters.columns import BITS_PER_PIXEL, LENGTH, SIZE_X, SIZE_Y, 
 from starmill.converters.kernel import compiled
 from starmill.schema import errors, vocab
 
+_TYPES = columns_lib.PLANE_ROWS["unit_type"]
 _HEIGHT_MAP = columns_lib.PLANE_ROWS["height_map"]
+
+
+# A byte's eight pixels, as the uint64 that they are in memory.
+_EIGHT_PIXELS = np.unpackbits(np.arange(256, dtype=np.uint8)).view(np.uint64)
+# Why `_fill` stopped.
+_DONE, _SIZE_DIFFERS, _ENCODING, _TYPES_ENCODING, _UNKNOWN_TYPE = range(5)
 
 
 @compiled
 def _fill_bits(data, start, out):  # type: ignore[no-untyped-def]
-    """Most significant bit first."""
-    for i in range(len(out) // 8):
-        byte = data[start + i]
-        for bit in range(8):
-            out[8 * i + bit] = (byte >> (7 - bit)) & 1
-
-
-@compiled
-def _fill_low_bytes(data, start, out):  # type: ignore[no-untyped-def]
-    for i in range(len(out)):
-        out[i] = data[start + 4 * i]
+    """Most significant bit first; there are eight times as many pixels as bytes."""
+    eights = out.view(np.uint64)
+    for i in range(len(eights)):
+        eights[i] = _EIGHT_PIXELS[data[start + i]]
 
 
 @compiled
@@ -44,63 +46,99 @@ def _fill_types(data, start, out, dense):  # type: ignore[no-untyped-def]
         if raw >= len(dense) or dense[raw] < 0:
             return raw
         out[i] = dense[raw]
-    return -1
+    return np.int64(-1)
 
 
-def shape(columns: columns_lib.Columns) -> tuple[int, int]:
-    """Returns the shape of every plane of the message: that of its height map."""
+@compiled
+def _fill_pixels(data, start, bits, out):  # type: ignore[no-untyped-def]
+    if bits == 0:
+        out[:] = 0
+    elif bits == 1:
+        _fill_bits(data, start, out)
+    elif bits == 8:
+        out[:] = data[start : start + len(out)]
+    else:
+        for i in range(len(out)):
+            out[i] = data[start + 4 * i]
+
+
+@compiled
+def _refusal(plane, side, types):  # type: ignore[no-untyped-def]
+    """Why a plane cannot be read; _DONE if it can."""
+    bits = plane[BITS_PER_PIXEL]
+    if types and bits != 32:
+        return _TYPES_ENCODING
+    if bits == 0:
+        return _DONE
+    if plane[SIZE_X] != side or plane[SIZE_Y] != side:
+        return _SIZE_DIFFERS
+    if bits not in (1, 8, 32) or plane[LENGTH] * 8 != bits * side * side:
+        return _ENCODING
+    return _DONE
+
+
+@compiled
+def _fill(data, planes, rows, types_row, dense, side, out):  # type: ignore[no-untyped-def]
+    """Fills all planes; returns (why it stopped, at which plane, unknown type)."""
+    for k in range(len(rows)):
+        plane = planes[rows[k]]
+        refusal = _refusal(plane, side, rows[k] == types_row)
+        if refusal != _DONE:
+            return refusal, k, np.int64(0)
+        if rows[k] == types_row:
+            unknown = _fill_types(data, plane[START], out[k], dense)
+            if unknown >= 0:
+                return _UNKNOWN_TYPE, k, unknown
+        else:
+            _fill_pixels(data, plane[START], plane[BITS_PER_PIXEL], out[k])
+    return _DONE, 0, np.int64(0)
+
+
+def side(columns: columns_lib.Columns) -> int:
+    """Returns the side of every plane of the message: that of its height map."""
     size_x, size_y = (int(v) for v in columns.planes[_HEIGHT_MAP, SIZE_X : SIZE_Y + 1])
     if size_x <= 0 or size_y != size_x:
         raise errors.ConverterError(
             "height_map: expected a square minimap plane in every observation, "
             f"found {size_x} x {size_y}"
         )
-    return size_y, size_x
+    return size_x
+
+
+def rows_of(names: Sequence[str]) -> NDArray[np.int64]:
+    """Returns the rows of `Columns.planes` for planes by name, as `fill` takes them."""
+    return np.array([columns_lib.PLANE_ROWS[name] for name in names], np.int64)
 
 
 def fill(
-    name: str,
     data: NDArray[np.uint8],
     columns: columns_lib.Columns,
+    rows: NDArray[np.int64],
     out: NDArray[np.uint8],
 ) -> None:
-    """Writes one plane of the message into out, zeros where the message has none.
+    """Writes planes of the message, zeros for those that it does not have.
 
     Args:
-        name: a key of `specs.PLANES`.
         data: the message's bytes.
         columns: what was read from them.
-        out: C-contiguous, of shape `shape(columns)`.
+        rows: from `rows_of`.
+        out: uint8 [P, side, side], C-contiguous.
     """
-    plane = [int(value) for value in columns.planes[columns_lib.PLANE_ROWS[name]]]
-    bits = plane[BITS_PER_PIXEL]
-    if name == "unit_type" and bits != 32:
-        raise errors.ConverterError(
-            f"minimap plane {name}: expected 32 bits per pixel, found {bits}"
-        )
-    if bits == 0:
-        out[:] = 0
+    dense = vocab.raw_to_dense("unit_types")
+    length = out.shape[-1]
+    flat = out.reshape(len(rows), length * length)
+    why, k, unknown = _fill(data, columns.planes, rows, _TYPES, dense, length, flat)
+    if why == _DONE:
         return
-    if (plane[SIZE_Y], plane[SIZE_X]) != out.shape:
-        raise errors.ConverterError(
-            f"minimap plane {name}: expected the height map's size {out.shape}, "
-            f"found {plane[SIZE_Y]} x {plane[SIZE_X]}"
-        )
-    if bits not in (1, 8, 32) or plane[LENGTH] * 8 != bits * out.size:
-        raise errors.ConverterError(
-            f"minimap plane {name}: expected 1, 8 or 32 bits for each of {out.size} "
-            f"pixels, found {bits} bits per pixel in {plane[LENGTH]} bytes"
-        )
-    start, flat = plane[START], out.reshape(-1)
-    if bits == 1:
-        _fill_bits(data, start, flat)
-    elif bits == 8:
-        flat[:] = data[start : start + plane[LENGTH]]
-    elif name == "unit_type":
-        unknown = _fill_types(data, start, flat, vocab.raw_to_dense("unit_types"))
-        if unknown >= 0:
-            raise errors.ConverterError(
-                f"minimap plane {name}: unit type {unknown} is not in table unit_types"
-            )
-    else:
-        _fill_low_bytes(data, start, flat)
+    plane = columns.planes[rows[k]]
+    bits, size = int(plane[BITS_PER_PIXEL]), int(plane[LENGTH])
+    found = {
+        _SIZE_DIFFERS: f"expected the height map's {length} x {length} pixels, "
+        f"found {plane[SIZE_X]} x {plane[SIZE_Y]}",
+        _ENCODING: f"expected 1, 8 or 32 bits for each of {length * length} pixels, "
+        f"found {bits} bits per pixel in {size} bytes",
+        _TYPES_ENCODING: f"expected 32 bits per pixel, found {bits}",
+        _UNKNOWN_TYPE: f"unit type {unknown} is not in table unit_types",
+    }
+    name = next(n for n, row in columns_lib.PLANE_ROWS.items() if row == rows[k])
+    raise errors.ConverterError(f"minimap plane {name}: {found[why]}")

@@ -6,7 +6,7 @@ engines. Memory between steps: the virtual camera, the last unit command, the en
 once seen, and the tags of the latest observation's units.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from starmill.converters import actions, camera, geometry, minimap, protos, units
 from starmill.converters import columns as columns_lib
-from starmill.schema import errors, specs, vocab
+from starmill.schema import errors, specs
 from starmill.schema import settings as settings_lib
 
 Arrays = dict[str, NDArray[Any]]
@@ -22,6 +22,7 @@ Message = Any
 # away_race_observed until an enemy was seen; also what players ask for who do not care.
 RANDOM_RACE = 4
 _OBSERVER = 3
+_PLANE_PREFIX = "minimap_"
 
 
 class Converter:
@@ -74,14 +75,16 @@ class Converter:
         self._opponent = columns_lib.Reader()
         self._seen_types = np.zeros(len(self._layout.types), np.int32)
         self._specs: dict[str, specs.ArraySpec] = {}
-        self._buffers: Arrays = {}
-        self._plane_shape = (0, 0)
-        self._views: Arrays = {}
+        self._planes: tuple[str, ...] = ()
+        self._plane_rows = minimap.rows_of(())
+        self._buffers: _Buffers | None = None
         self._step = 0
         self._enemy_race: int | None = None
         self._camera = (np.float32(0), np.float32(0))
         self._reach: camera.Reach | None = None
-        self._lit = camera.NOWHERE
+        self._sight: camera.Sight | None = None
+        width = settings.camera_width_world_units
+        self._camera_size = camera.size(self._grid, width)
         self._command = actions.NO_COMMAND
         self._tags = np.empty(0, np.int64)
 
@@ -150,11 +153,11 @@ class Converter:
         force_action: bytes | Message | None,
         delay: int | None,
     ) -> Arrays:
-        data = _bytes_of(player)
-        columns = self._player.read(data)
-        out, shown = self._arrays(columns)
+        columns = self._player.read(_bytes_of(player))
+        buffers = self._prepared(columns)
+        out = buffers.arrays
         self._fill_scalars(out, columns)
-        view = self._fill_camera(out, columns)
+        view = self._fill_camera(buffers, columns)
         units.fill_rows(
             out["raw_units"],
             columns,
@@ -164,8 +167,8 @@ class Converter:
             self._command.selected,
             self._command.target,
         )
-        for name in self.settings.minimap_features:
-            minimap.fill(name, data, columns, out[f"minimap_{name}"])
+        if len(buffers.planes):
+            minimap.fill(self._player.data, columns, self._plane_rows, buffers.planes)
         self._fill_holdings(out, columns, "")
         if self.settings.add_opponent_features:
             self._fill_opponent(out, opponent)
@@ -173,31 +176,22 @@ class Converter:
         self._tags = columns.units[:count, columns_lib.TAG].copy()
         if self.settings.supervised:
             self._fill_action(out, force_action, delay)
-        return shown
+        return buffers.shown
 
-    def _arrays(self, columns: columns_lib.Columns) -> tuple[Arrays, Arrays]:
-        """Returns arrays to fill and what the caller gets to see of them.
-
-        Planes have the size of the message's, which the settings only promise.
-        """
-        shape = minimap.shape(columns) if self.settings.minimap_features else (0, 0)
+    def _prepared(self, columns: columns_lib.Columns) -> "_Buffers":
+        """Returns arrays to fill. Planes have the size of the message's own."""
+        side = minimap.side(columns) if self.settings.minimap_features else 0
         if not self._specs:
             # Not in __init__: the reference refuses an unknown plane only here.
             self._specs = specs.observation_specs(self.settings)
-        if self._buffers and self._plane_shape == shape:
-            return self._buffers, self._views
-        made: Arrays = {}
-        for key, spec in self._specs.items():
-            size = shape if key.startswith("minimap_") else spec.shape
-            made[key] = np.zeros(size, spec.dtype)
-        if not self._reuse:
-            return made, made
-        self._buffers, self._plane_shape = made, shape
-        self._lit = camera.NOWHERE
-        self._views = {key: array.view() for key, array in made.items()}
-        for view in self._views.values():
-            view.setflags(write=False)
-        return self._buffers, self._views
+            self._planes = tuple(dict.fromkeys(self.settings.minimap_features))
+            self._plane_rows = minimap.rows_of(self._planes)
+        if self._buffers is None or self._buffers.planes.shape[-1] != side:
+            self._buffers = _Buffers(self._specs, self._planes, side, reuse=self._reuse)
+        if self._reuse:
+            return self._buffers
+        fresh, self._buffers = self._buffers, None
+        return fresh
 
     def _fill_scalars(self, out: Arrays, columns: columns_lib.Columns) -> None:
         player_id = int(columns.head[columns_lib.PLAYER_ID])
@@ -218,30 +212,26 @@ class Converter:
         # Departs: the reference shows uninitialised memory for a player who is not listed.
         out["mmr"][()] = self._mmrs.get(player_id, 0)
 
-    def _fill_camera(self, out: Arrays, columns: columns_lib.Columns) -> camera.View:
-        x, y = columns.camera
+    def _fill_camera(
+        self, buffers: "_Buffers", columns: columns_lib.Columns
+    ) -> camera.View:
+        centre = (columns.camera[0], columns.camera[1])
         if self._raw.use_virtual_camera:
             if self._reach is None:
                 self._reach = camera.virtual_reach(self.settings)
-                self._camera = (x, y)
-            x, y = self._camera
-            view = camera.view_from(x, y, self._reach)
-        else:
-            view = camera.NO_VIEW
-        width = self.settings.camera_width_world_units
-        place = camera.position(self._grid, x, y)
-        size = camera.size(self._grid, width)
+                self._camera = centre
+            centre = self._camera
+        if self._sight is None or self._sight.centre != centre:
+            cells = self._camera_size if self._raw.camera else None
+            self._sight = camera.look(self._grid, centre, self._reach, cells)
+        sight = self._sight
         if self._raw.use_camera_position:
-            out["camera_position"][:] = place
-            out["camera_size"][:] = size
+            buffers.arrays["camera_position"][:] = sight.position
+            buffers.arrays["camera_size"][:] = self._camera_size
         if self._raw.camera:
-            if self._raw.use_virtual_camera:
-                seen = camera.virtual_rectangle(self._grid, view)
-            else:
-                seen = camera.rectangle(self._grid, place, size)
-            camera.light(out["camera"], self._lit, seen)
-            self._lit = seen if self._reuse else camera.NOWHERE
-        return view
+            camera.light(buffers.arrays["camera"], buffers.lit, sight.cells)
+            buffers.lit = sight.cells
+        return sight.view
 
     def _fill_holdings(
         self, out: Arrays, columns: columns_lib.Columns, prefix: str
@@ -256,10 +246,7 @@ class Converter:
         else:
             out["player"][0] = 1
             out["player"][1:] = player
-        upgrades = out[f"{prefix}upgrades_fixed_length"]
-        count = min(int(columns.counts[columns_lib.UPGRADES]), len(upgrades))
-        upgrades[:count] = _dense_upgrades(columns.upgrades[:count])
-        upgrades[count:] = 0
+        units.fill_upgrades(out[f"{prefix}upgrades_fixed_length"], columns)
 
     def _fill_opponent(self, out: Arrays, opponent: bytes | Message | None) -> None:
         if opponent is not None:
@@ -294,20 +281,41 @@ class Converter:
             out["action/repeat"][()] = decoded.repeat
 
 
-def _dense_upgrades(raw: NDArray[np.int64]) -> NDArray[np.int32]:
-    dense = vocab.raw_to_dense("upgrades")
-    known = raw < len(dense)
-    out = np.where(known, dense[np.where(known, raw, 0)], vocab.MISSING)
-    if (out < 0).any():
-        unknown = int(raw[np.argmin(out)])
-        raise errors.ConverterError(f"upgrade {unknown} is not in table upgrades")
-    return out
+class _Buffers:
+    """The arrays of a step, and what the caller sees of them.
+
+    arrays: by key, to be filled.  shown: the same, read-only where they are reused.
+    planes: uint8 [P, side, side], of which the minimap arrays are views.
+    lit: what is 1 in the camera plane.
+    """
+
+    def __init__(
+        self,
+        described: Mapping[str, specs.ArraySpec],
+        planes: Sequence[str],
+        side: int,
+        *,
+        reuse: bool,
+    ) -> None:
+        self.planes = np.empty((len(planes), side, side), np.uint8)
+        self.lit = camera.NOWHERE
+        self.arrays: Arrays = {}
+        for key, spec in described.items():
+            if not key.startswith(_PLANE_PREFIX):
+                self.arrays[key] = np.zeros(spec.shape, spec.dtype)
+        for index, name in enumerate(planes):
+            self.arrays[f"{_PLANE_PREFIX}{name}"] = self.planes[index]
+        self.shown = self.arrays
+        if reuse:
+            self.shown = {key: array.view() for key, array in self.arrays.items()}
+            for array in self.shown.values():
+                array.setflags(write=False)
 
 
-def _bytes_of(message: bytes | Message) -> NDArray[np.uint8]:
+def _bytes_of(message: bytes | Message) -> bytes:
     if isinstance(message, protos.sc2api_pb2.ResponseObservation):
-        message = message.SerializeToString()
-    return np.frombuffer(message, np.uint8)
+        return message.SerializeToString()
+    return bytes(message)
 
 
 def _parsed(message: bytes | Message, kind: type[Message]) -> Message:

@@ -326,6 +326,25 @@ def fill_counts(
 
 
 @compiled
+def _upgrades(columns, dense, out):  # type: ignore[no-untyped-def]
+    """Translates upgrades up to the cap; returns the first unknown one, or -1."""
+    out[:] = 0
+    for i in range(min(columns.counts[c.UPGRADES], len(out))):
+        raw = columns.upgrades[i]
+        if raw >= len(dense) or dense[raw] < 0:
+            return raw
+        out[i] = dense[raw]
+    return np.int64(-1)
+
+
+def fill_upgrades(out: NDArray[np.int32], columns: c.Columns) -> None:
+    """Writes `upgrades_fixed_length`: dense ids in message order, zero padded."""
+    unknown = _upgrades(columns, vocab.raw_to_dense("upgrades"), out)
+    if unknown >= 0:
+        raise errors.ConverterError(f"upgrade {unknown} is not in table upgrades")
+
+
+@compiled
 def _first_enemy_type(columns):  # type: ignore[no-untyped-def]
     for i in range(columns.counts[c.UNITS]):
         if columns.units[i, c.ALLIANCE] == _ENEMY:

@@ -1,7 +1,7 @@
 """Protobuf wire bytes to columns, without making message objects.
 
 In: the bytes of one message, and tables made from its descriptor. Out: numbers in arrays.
-Two passes: `check` walks the whole message by the descriptor and refuses what protobuf's own
+Two passes: `check` walks the whole message by its grammar and refuses what protobuf's own
 parser refuses; `scan` then reads what it is told to, and can trust every length it meets.
 The rules are protobuf's: unknown fields and wrong wire types are skipped, the last value of
 a scalar wins, parts of a singular message merge, repeated numbers come packed or not, and a
@@ -15,25 +15,25 @@ import numpy as np
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from numpy.typing import NDArray
 
-from starmill.converters.kernel import compiled
+from starmill.converters.kernel import compiled, inlined
 
-# How a field is read. Scalars land in a column; a RANGE is handed to the caller as the
-# bytes it spans: a sub-message, a string of bytes, or repeated varints (packed or not).
-SKIP, INT32, UINT32, UINT64, BOOL, ENUM, FLOAT, MESSAGE, VARINTS = range(9)
 _VARINT, _FIXED64, _DELIMITED, _GROUP, _GROUP_END, _FIXED32 = range(6)
+# What `scan` does with a tag: step over a value of the wire type of the same number; put a
+# number into its column; or hand the caller the bytes that a field spans, which are a
+# sub-message, a string of bytes, or repeated varints (one, if they are not packed).
+_NUMBER, _TRACKED, _BOOL, _ENUM, _FLOAT, _SPAN, _SINGLE = range(8, 15)
+# `check` may read this far beyond the end of a message; `padded` makes sure that it can.
+_PADDING = 16
+# A position that is beyond every end.
+_NOWHERE = 1 << 62
 # Messages and groups may nest this deep; protobuf's parsers stop here too.
 MAX_DEPTH = 100
-# What `check` keeps of an open message or group: where it ends, its row in the grammar (-1
-# if it is a group, of which nothing is known), and the group's field number (0 for messages).
-_END, _TYPE, _OPEN_GROUP = range(3)
 
-_SCALARS = {
-    FieldDescriptor.TYPE_INT32: INT32,
-    FieldDescriptor.TYPE_UINT32: UINT32,
-    FieldDescriptor.TYPE_UINT64: UINT64,
-    FieldDescriptor.TYPE_BOOL: BOOL,
-    FieldDescriptor.TYPE_ENUM: ENUM,
-    FieldDescriptor.TYPE_FLOAT: FLOAT,
+# Types that are cut to some bits: (bits kept, sign bit).
+_INTEGERS = {
+    FieldDescriptor.TYPE_INT32: (2**32 - 1, 2**31),
+    FieldDescriptor.TYPE_UINT32: (2**32 - 1, 0),
+    FieldDescriptor.TYPE_UINT64: (-1, 0),
 }
 _FIXED_SIZES = {
     FieldDescriptor.TYPE_FLOAT: 4,
@@ -45,41 +45,13 @@ _FIXED_SIZES = {
 }
 
 
-def reading(
-    descriptor: Descriptor,
-    columns: Mapping[str, int],
-    ranges: tuple[str, ...] = (),
-    presence: Mapping[str, int] = MappingProxyType({}),
-) -> NDArray[np.int64]:
-    """Returns the table by which `scan` reads a message: [field, (kind, column, extra)].
-
-    extra: for an enum the set of its values as bits, otherwise the column that notes the
-    field's presence, 0 for none.
-
-    Args:
-        descriptor: of the message.
-        columns: field name -> column, for scalars. The column is in the float array
-            for float fields, in the integer array for all others.
-        ranges: names of the fields handed to the caller.
-        presence: field name -> integer column above 0 that becomes 1 where a field stored
-            as varint, but no enum, is in the message.
-    """
-    table = np.zeros((max(f.number for f in descriptor.fields) + 1, 3), np.int64)
-    for name, column in columns.items():
-        field = descriptor.fields_by_name[name]
-        extra = presence.get(name, 0)
-        if field.enum_type is not None:
-            extra = sum(1 << value.number for value in field.enum_type.values)
-        table[field.number] = _SCALARS[field.type], column, extra
-    for name in ranges:
-        field = descriptor.fields_by_name[name]
-        delimited = field.type in (
-            FieldDescriptor.TYPE_MESSAGE,
-            FieldDescriptor.TYPE_BYTES,
-        )
-        table[field.number] = MESSAGE if delimited else VARINTS, 0, 0
-    table.setflags(write=False)
-    return table
+def _packing(field: FieldDescriptor) -> int:
+    if not field.is_repeated or field.type in (
+        FieldDescriptor.TYPE_STRING,
+        FieldDescriptor.TYPE_BYTES,
+    ):
+        return 0
+    return -_FIXED_SIZES.get(field.type, 1)
 
 
 def grammar(descriptor: Descriptor) -> NDArray[np.int16]:
@@ -93,21 +65,14 @@ def grammar(descriptor: Descriptor) -> NDArray[np.int16]:
     entries: list[tuple[int, int, int]] = []
     for row, message in enumerate(order):  # grows while it runs
         for field in message.fields:
-            value = 0
-            if field.message_type is not None:
-                inner = field.message_type
-                if inner.full_name not in rows:
-                    rows[inner.full_name] = len(order)
-                    order.append(inner)
-                value = rows[inner.full_name] + 1
-            elif field.is_repeated and field.type in _FIXED_SIZES:
-                value = -_FIXED_SIZES[field.type]
-            elif field.is_repeated and field.type not in (
-                FieldDescriptor.TYPE_STRING,
-                FieldDescriptor.TYPE_BYTES,
-            ):
-                value = -1
-            entries.append((row, field.number, value))
+            inner = field.message_type
+            if inner is None:
+                entries.append((row, field.number, _packing(field)))
+                continue
+            if inner.full_name not in rows:
+                rows[inner.full_name] = len(order)
+                order.append(inner)
+            entries.append((row, field.number, rows[inner.full_name] + 1))
     numbers = np.zeros((len(order), max(e[1] for e in entries) + 1), np.int16)
     for row, number, value in entries:
         numbers[row, number] = value
@@ -115,157 +80,221 @@ def grammar(descriptor: Descriptor) -> NDArray[np.int16]:
     return numbers
 
 
+def reading(
+    descriptor: Descriptor,
+    columns: Mapping[str, int],
+    spans: tuple[str, ...] = (),
+    presence: Mapping[str, int] = MappingProxyType({}),
+) -> NDArray[np.int64]:
+    """Returns the table by which `scan` reads a message, a row per tag (field and wire type).
+
+    Row: what to do, the column, the bits to keep (of an enum, the set of its values), the
+    sign bit, and the column that notes the field's presence.
+
+    Args:
+        descriptor: of the message.
+        columns: field name -> column, for scalars. The column is in the float array
+            for float fields, in the integer array for all others.
+        spans: names of the fields handed to the caller.
+        presence: integer field -> integer column that becomes 1 where the message has it.
+    """
+    rows = 8 * (max(field.number for field in descriptor.fields) + 1)
+    table = np.zeros((rows, 5), np.int64)
+    table[:, 0] = np.arange(rows) & 7
+    for name, column in columns.items():
+        field = descriptor.fields_by_name[name]
+        tag = field.number << 3
+        if field.type == FieldDescriptor.TYPE_FLOAT:
+            table[tag | _FIXED32, :2] = _FLOAT, column
+        elif field.type == FieldDescriptor.TYPE_BOOL:
+            table[tag, :2] = _BOOL, column
+        elif field.enum_type is not None:
+            values = sum(1 << value.number for value in field.enum_type.values)
+            table[tag, :3] = _ENUM, column, values
+        else:
+            kind = _TRACKED if name in presence else _NUMBER
+            bits = _INTEGERS[field.type]
+            table[tag] = kind, column, *bits, presence.get(name, 0)
+    for name in spans:
+        field = descriptor.fields_by_name[name]
+        table[field.number << 3 | _DELIMITED, 0] = _SPAN
+        if field.type in _INTEGERS:
+            table[field.number << 3, 0] = _SINGLE
+    table.setflags(write=False)
+    return table
+
+
+def padded(message: bytes) -> NDArray[np.uint8]:
+    """Returns the message's bytes as `check` needs them: with some zeros behind."""
+    data = np.empty(len(message) + _PADDING, np.uint8)
+    data[: len(message)] = np.frombuffer(message, np.uint8)
+    data[len(message) :] = 0
+    return data
+
+
 @compiled
-def varint(data, pos, end):  # type: ignore[no-untyped-def]  # numba infers types
-    """Returns the number at pos and the position after it; position -1 if there is none."""
-    value = np.uint64(0)
-    shift = np.uint64(0)
+def _long_varint(data, pos):  # type: ignore[no-untyped-def]
+    value, shift = np.uint64(0), np.uint64(0)
     for i in range(10):
-        if pos + i >= end:
-            return value, -1
         byte = np.uint64(data[pos + i])
         value |= (byte & np.uint64(0x7F)) << shift
         if byte < np.uint64(0x80):
             # The tenth byte has room for one bit.
             if i == 9 and byte > np.uint64(1):
-                return value, -1
+                return value, _NOWHERE
             return value, pos + i + 1
         shift += np.uint64(7)
-    return value, -1
+    return value, _NOWHERE
+
+
+@inlined
+def varint(data, pos):  # type: ignore[no-untyped-def]
+    """Returns the number at pos and the position after it; _NOWHERE if it is too long.
+
+    Reads at most ten bytes, and does not look where the message ends.
+    """
+    # Nearly all have one or two bytes; written so that this compiles to very little.
+    one = data[pos]
+    if one < 0x80:
+        return np.uint64(one), pos + 1
+    two = data[pos + 1]
+    if two < 0x80:
+        return np.uint64(one & 0x7F) | np.uint64(two) << np.uint64(7), pos + 2
+    return _long_varint(data, pos)
 
 
 @compiled
-def _check_packed(data, pos, end, size):  # type: ignore[no-untyped-def]
+def _is_packed(data, pos, end, size):  # type: ignore[no-untyped-def]
     if size > 1:
         return (end - pos) % size == 0
     while pos < end:
-        _, pos = varint(data, pos, end)
-        if pos < 0:
-            return False
-    return True
+        _, pos = varint(data, pos)
+    return pos == end
 
 
+@inlined
+def _kind(numbers, message, field):  # type: ignore[no-untyped-def]
+    if message < 0 or field >= numbers.shape[1]:
+        return np.int64(0)
+    return np.int64(numbers[message, field])
+
+
+# One loop over all fields, whatever their depth: calls would cost more than the work.
 @compiled
-def _after_scalar(data, pos, end, wire):  # type: ignore[no-untyped-def]
-    """Returns the position after a number of the wire type; -1 if it is cut or unknown."""
-    if wire == _VARINT:
-        return varint(data, pos, end)[1]
-    size = 8 if wire == _FIXED64 else 4 if wire == _FIXED32 else 0
-    return pos + size if size and pos + size <= end else -1
-
-
-@compiled
-def _push(stack, depth, end, message, group):  # type: ignore[no-untyped-def]
-    """Opens a message or group; returns the new depth, -1 if that is too deep."""
-    if depth == MAX_DEPTH:
-        return -1
-    stack[depth + 1, _END] = end
-    stack[depth + 1, _TYPE] = message
-    stack[depth + 1, _OPEN_GROUP] = group
-    return depth + 1
-
-
-@compiled
-def _check_delimited(data, pos, field, stack, depth, numbers):  # type: ignore[no-untyped-def]
-    """Enters a sub-message or steps over bytes; returns (pos, depth), -1 if malformed."""
-    end, message = stack[depth, _END], stack[depth, _TYPE]
-    length, pos = varint(data, pos, end)
-    if pos < 0 or length > np.uint64(end - pos):
-        return -1, depth
-    stop = pos + np.int64(length)
-    kind = 0
-    if message >= 0 and field < numbers.shape[1]:
-        kind = numbers[message, field]
-    if kind > 0:
-        return pos, _push(stack, depth, stop, kind - 1, 0)
-    if kind < 0 and not _check_packed(data, pos, stop, -kind):
-        return -1, depth
-    return stop, depth
-
-
-@compiled
-def _check_field(data, pos, stack, depth, numbers):  # type: ignore[no-untyped-def]
-    """Checks one tag and what it announces; returns (pos, depth), -1 if malformed."""
-    start, end = pos, stack[depth, _END]
-    tag, pos = varint(data, pos, end)
-    if pos < 0 or pos - start > 5 or tag > np.uint64(0xFFFFFFFF):
-        return -1, depth
-    field, wire = np.int64(tag >> np.uint64(3)), np.int64(tag & np.uint64(7))
-    if field == 0:
-        return -1, depth
-    if wire == _DELIMITED:
-        return _check_delimited(data, pos, field, stack, depth, numbers)
-    if wire == _GROUP:
-        return pos, _push(stack, depth, end, -1, field)
-    if wire == _GROUP_END:
-        return pos, depth - 1 if stack[depth, _OPEN_GROUP] == field else -1
-    return _after_scalar(data, pos, end, wire), depth
-
-
-@compiled
-def check(data, numbers):  # type: ignore[no-untyped-def]
+def check(data, end, numbers):  # type: ignore[no-untyped-def]  # noqa: C901
     """Returns -1 if the bytes are a message of the grammar, else where they stop being one.
 
     Args:
-        data: uint8 [N].
+        data: uint8, from `padded`.
+        end: where the message ends.
         numbers: from `grammar`.
     """
-    stack = np.zeros((MAX_DEPTH + 1, 3), np.int64)
-    stack[0, _END] = len(data)
+    # What is open around the present message or group: where it ends, its row in the
+    # grammar (-1 in a group, of which nothing is known), a group's field number (else 0).
+    stack = np.empty((MAX_DEPTH, 3), np.int64)
     depth, pos = 0, 0
+    message, group = np.int64(0), np.int64(0)
     while True:
-        while pos == stack[depth, _END] and stack[depth, _OPEN_GROUP] == 0:
+        while pos == end and group == 0:
             if depth == 0:
                 return -1
             depth -= 1
+            end, message, group = stack[depth, 0], stack[depth, 1], stack[depth, 2]
         start = pos
-        pos, depth = _check_field(data, pos, stack, depth, numbers)
-        if pos < 0 or depth < 0:
+        tag, pos = varint(data, pos)
+        field, wire = np.int64(tag >> np.uint64(3)), np.int64(tag & np.uint64(7))
+        if field == 0 or pos - start > 5 or tag > np.uint64(0xFFFFFFFF):
             return start
+        inner_end, inner, inner_group = end, np.int64(-1), np.int64(0)
+        opens = False
+        if wire == _VARINT:
+            _, pos = varint(data, pos)
+        elif wire == _FIXED32:
+            pos += 4
+        elif wire == _DELIMITED:
+            length, pos = varint(data, pos)
+            if pos > end or length > np.uint64(end - pos):
+                return start
+            kind = _kind(numbers, message, field)
+            inner_end, inner = pos + np.int64(length), kind - 1
+            opens = kind > 0
+            if not opens:
+                if kind < 0 and not _is_packed(data, pos, inner_end, -kind):
+                    return start
+                pos = inner_end
+        elif wire == _FIXED64:
+            pos += 8
+        elif wire == _GROUP:
+            opens, inner_group = True, field
+        elif wire == _GROUP_END and group == field:
+            depth -= 1
+            # A group ends with the message around it at the latest.
+            if pos > end:
+                return start
+            end, message, group = stack[depth, 0], stack[depth, 1], stack[depth, 2]
+        else:
+            return start
+        if pos > end:
+            return start
+        if opens:
+            if depth == MAX_DEPTH:
+                return start
+            stack[depth, 0], stack[depth, 1], stack[depth, 2] = end, message, group
+            depth += 1
+            end, message, group = inner_end, inner, inner_group
 
 
 @compiled
-def _skip(data, pos, end, wire):  # type: ignore[no-untyped-def]
-    """Returns the position after a field's value; the bytes have been checked."""
+def _after(data, pos, wire):  # type: ignore[no-untyped-def]
+    """Returns the position after a value that is no group, in bytes that were checked."""
+    if wire == _VARINT:
+        return varint(data, pos)[1]
     if wire == _DELIMITED:
-        length, pos = varint(data, pos, end)
+        length, pos = varint(data, pos)
         return pos + np.int64(length)
-    if wire != _GROUP:
-        return _after_scalar(data, pos, end, wire)
+    return pos + (4 if wire == _FIXED32 else 8)
+
+
+@compiled
+def _after_group(data, pos):  # type: ignore[no-untyped-def]
     depth = 1
     while depth > 0:
-        tag, pos = varint(data, pos, end)
+        tag, pos = varint(data, pos)
         wire = np.int64(tag & np.uint64(7))
         if wire == _GROUP:
             depth += 1
         elif wire == _GROUP_END:
             depth -= 1
-        elif wire == _DELIMITED:
-            length, pos = varint(data, pos, end)
-            pos += np.int64(length)
         else:
-            pos = _after_scalar(data, pos, end, wire)
+            pos = _after(data, pos, wire)
     return pos
 
 
-@compiled
-def _store(value, kind, column, extra, integers):  # type: ignore[no-untyped-def]
+@inlined
+def _uint32(data, pos):  # type: ignore[no-untyped-def]
+    return (
+        np.uint32(data[pos])
+        | np.uint32(data[pos + 1]) << np.uint32(8)
+        | np.uint32(data[pos + 2]) << np.uint32(16)
+        | np.uint32(data[pos + 3]) << np.uint32(24)
+    )
+
+
+@inlined
+def _store(value, kind, table, at, integers):  # type: ignore[no-untyped-def]
     """Puts a varint into its column, cut to the field's type."""
-    if kind in (INT32, ENUM):
-        number = np.int64(np.int32(np.uint32(value & np.uint64(0xFFFFFFFF))))
-        if kind == ENUM:
-            if 0 <= number <= 62 and (extra >> number) & 1:
-                integers[column] = number
-            return
-        integers[column] = number
-    elif kind == UINT32:
-        integers[column] = np.int64(value & np.uint64(0xFFFFFFFF))
-    elif kind == BOOL:
-        integers[column] = 1 if value else 0
+    if kind == _BOOL:
+        integers[table[at, 1]] = value != np.uint64(0)
+    elif kind == _ENUM:
+        # Enums are int32; a number that the enum does not have is as if not there.
+        number = value & np.uint64(0xFFFFFFFF)
+        if number < np.uint64(63) and (table[at, 2] >> np.int64(number)) & 1:
+            integers[table[at, 1]] = np.int64(number)
     else:
-        integers[column] = np.int64(value)
-    if extra > 0:
-        integers[extra] = 1
+        sign = table[at, 3]
+        integers[table[at, 1]] = ((np.int64(value) & table[at, 2]) ^ sign) - sign
+        if kind == _TRACKED:
+            integers[table[at, 4]] = 1
 
 
 @compiled
@@ -276,58 +305,59 @@ def scan(data, pos, end, table, integers, floats):  # type: ignore[no-untyped-de
     The bytes must have passed `check`.
 
     Args:
-        data: uint8 [N].
+        data: uint8.
         pos: where to begin.
         end: where the message ends.
         table: from `reading`.
         integers: the record's int64 columns.
-        floats: the record's float32 columns.
+        floats: the record's float32 columns, seen as uint32: their bits are copied.
     """
     while pos < end:
-        tag, pos = varint(data, pos, end)
-        field, wire = np.int64(tag >> np.uint64(3)), np.int64(tag & np.uint64(7))
-        kind = table[field, 0] if field < len(table) else SKIP
-        if wire == _VARINT and INT32 <= kind <= ENUM:
-            value, pos = varint(data, pos, end)
-            _store(value, kind, table[field, 1], table[field, 2], integers)
-        elif wire == _FIXED32 and kind == FLOAT:
-            floats[table[field, 1]] = data[pos : pos + 4].view(np.float32)[0]
+        tag, pos = varint(data, pos)
+        at = np.int64(tag)
+        kind = table[at, 0] if at < len(table) else at & 7
+        if _NUMBER <= kind <= _ENUM:
+            value, pos = varint(data, pos)
+            _store(value, kind, table, at, integers)
+        elif kind == _FLOAT:
+            floats[table[at, 1]] = _uint32(data, pos)
             pos += 4
-        elif wire == _DELIMITED and kind >= MESSAGE:
-            length, pos = varint(data, pos, end)
+        elif kind == _SPAN:
+            length, pos = varint(data, pos)
             stop = pos + np.int64(length)
-            return stop, field, pos, stop
-        elif wire == _VARINT and kind == VARINTS:
+            return stop, at >> 3, pos, stop
+        elif kind == _SINGLE:
             start = pos
-            _, pos = varint(data, pos, end)
-            return pos, field, start, pos
+            _, pos = varint(data, pos)
+            return pos, at >> 3, start, pos
+        elif kind == _GROUP:
+            pos = _after_group(data, pos)
         else:
-            pos = _skip(data, pos, end, wire)
+            pos = _after(data, pos, kind)
     return pos, 0, pos, pos
 
 
 @compiled
-def gather(data, numbers, field):  # type: ignore[no-untyped-def]
+def gather(data, end, numbers, field):  # type: ignore[no-untyped-def]
     """Returns all top-level occurrences of a field, tags included, one after the other.
 
     The second result is -1, or the offset at which the bytes are no message.
 
     Args:
-        data: uint8 [N].
+        data: uint8, from `padded`.
+        end: where the message ends.
         numbers: from `grammar`.
-        field: its number.
+        field: the field's number.
     """
-    bad = check(data, numbers)
-    out = np.empty(len(data), np.uint8)
-    size, pos, end = 0, 0, len(data)
-    if bad >= 0:
-        return out[:0], bad
-    while pos < end:
+    out = np.empty(end, np.uint8)
+    size, pos = 0, 0
+    bad = check(data, end, numbers)
+    while bad < 0 and pos < end:
         start = pos
-        tag, pos = varint(data, pos, end)
-        found, wire = np.int64(tag >> np.uint64(3)), np.int64(tag & np.uint64(7))
-        pos = _skip(data, pos, end, wire)
-        if found == field:
+        tag, pos = varint(data, pos)
+        wire = np.int64(tag & np.uint64(7))
+        pos = _after_group(data, pos) if wire == _GROUP else _after(data, pos, wire)
+        if np.int64(tag >> np.uint64(3)) == field:
             out[size : size + pos - start] = data[start:pos]
             size += pos - start
-    return out[:size], -1
+    return out[:size], bad
