@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup reference test demo perf fuzz soak lint clean
+.PHONY: setup reference burnysc2 test demo perf fuzz fuzz-server soak lint clean
 
 setup: $(STAMP)
 
@@ -32,6 +32,16 @@ reference: .venv-reference/.installed
 	.venv-reference/bin/python -m pip install --quiet --requirement tests/reference/requirements.txt
 	.venv-reference/bin/python -m pip install --quiet --no-deps pysc2==4.0.0
 	touch .venv-reference/.installed
+
+# python-sc2 brings a protobuf package of the same import name as pysc2's: an environment of its own.
+burnysc2: .venv-burnysc2/.installed
+.venv-burnysc2/.installed: setup
+	$(PYTHON) -m venv .venv-burnysc2
+	$(BIN)/uv pip install --quiet --python .venv-burnysc2/bin/python burnysc2
+	touch .venv-burnysc2/.installed
+
+fuzz-server: setup
+	$(BIN)/python -m tests.engines.skirmish.fuzz_requests --requests $(or $(REQUESTS),50000)
 
 lint: setup
 	./check --no-tests

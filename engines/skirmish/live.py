@@ -136,9 +136,23 @@ class LiveGame:
             stop = self._orders.stop_at()
             if stop is not None and self.game.loop >= stop:
                 self._orders.crash()
-            self._play_one()
+            quiet = self._quiet_until(target if stop is None else min(target, stop))
+            if quiet > self.game.loop:
+                self.game.advance(quiet - self.game.loop)
+            else:
+                self._play_one()
+            if self.game.loop % _WATCH_LOOPS == 0:
+                self._drain()
         self._orders.at_loop(self.game.loop)
         self._drain()
+
+    def _quiet_until(self, target: int) -> int:
+        """Returns the loop up to which nobody will do anything, at most `target`."""
+        loop = self.game.loop
+        if self._pending or self.peer is not None:
+            return loop
+        watch = (loop // _WATCH_LOOPS + 1) * _WATCH_LOOPS
+        return min(target, watch, *(bot.next_loop for bot in self._bots.values()))
 
     def _play_one(self) -> None:
         loop = self.game.loop
@@ -153,8 +167,6 @@ class LiveGame:
         admitted = self._recorder.admit(by_player[1] + by_player[2])
         self._taken += [(loop, item) for item in admitted if item.player == self.player]
         self.game.step(admitted)
-        if self.game.loop % _WATCH_LOOPS == 0:
-            self._drain()
 
     def _drain(self) -> None:
         events = self._recorder.watch()

@@ -12,6 +12,7 @@ import numpy as np
 from starmill.engines.skirmish import (
     bots,
     maps,
+    match,
     random_player,
     replay_members,
     replay_writer,
@@ -22,14 +23,16 @@ from starmill.engines.skirmish import game as game_lib
 from starmill.schema import errors
 
 RACES = {"terran": 1, "zerg": 2, "protoss": 3, "random": 4}
-# Forty minutes; whoever has less by then gives up.
-MAX_LOOPS = 53_760
+# Half an hour; who is still alive then shares the point.
+MAX_LOOPS = match.MAX_LOOPS
 _WATCH_LOOPS = 160
 _MIN_MMR, _MAX_MMR = 1000, 8000
 
 
 class Actor(Protocol):
-    """Whoever plays."""
+    """Whoever plays. next_loop: the loop before which there is no need to ask."""
+
+    next_loop: int
 
     def act(self, game: game_lib.Game, player: int) -> list[game_lib.Input]:
         """Returns the player's inputs for the coming loop."""
@@ -159,18 +162,20 @@ def _play_out(
     max_loops: int,
 ) -> None:
     while game.result is None:
-        inputs: list[game_lib.Input] = []
-        if game.loop >= max_loops:
-            inputs.append(game_lib.Leave(_weaker(game)))
+        loop = game.loop
+        if loop >= max_loops:
+            # Both leave at once: a draw, which no player of a ladder refuses by then.
+            game.step(recorder.admit([game_lib.Leave(1), game_lib.Leave(2)]))
+            return
+        watch = (loop // _WATCH_LOOPS + 1) * _WATCH_LOOPS
+        until = min(watch, max_loops, *(actor.next_loop for actor in actors))
+        if until > loop:
+            game.advance(until - loop)
         else:
+            inputs: list[game_lib.Input] = []
             for player, actor in enumerate(actors, start=1):
                 inputs += actor.act(game, player)
-        game.step(recorder.admit(inputs))
+            game.step(recorder.admit(inputs))
         if game.loop % _WATCH_LOOPS == 0:
             recorder.watch()
             game.take_errors()
-
-
-def _weaker(game: game_lib.Game) -> int:
-    food = game.world.players["food_used_halves"]
-    return 1 if food[1] < food[2] else 2

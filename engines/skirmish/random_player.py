@@ -14,17 +14,20 @@ _MAX_SELECTED = 8
 
 
 class RandomPlayer:
-    """Acts every dozen loops on average; the same seed, the same deeds."""
+    """Acts every dozen loops on average; the same seed, the same deeds.
+
+    next_loop: the loop before which it will do nothing.
+    """
 
     def __init__(self, seed: int) -> None:
         self._rng = np.random.Generator(np.random.PCG64(seed))
-        self._next_loop = 0
+        self.next_loop = 0
 
     def act(self, game: game_lib.Game, player: int) -> list[game_lib.Input]:
         """Returns the inputs for the coming loop; mostly none."""
-        if game.loop < self._next_loop:
+        if game.loop < self.next_loop:
             return []
-        self._next_loop = game.loop + 1 + int(self._rng.poisson(_MEAN_LOOPS))
+        self.next_loop = game.loop + 1 + int(self._rng.poisson(_MEAN_LOOPS))
         choice = self._rng.random()
         if choice < 0.2:
             return [game_lib.CameraMove(player, *self._point(game))]

@@ -91,7 +91,7 @@ class Rerun:
         inputs = self.recording.inputs.get(self.game.loop, [])
         leaving = [item for item in inputs if isinstance(item, game_lib.Leave)]
         if leaving and self.recording.result is not None:
-            self.game.step(leaving[:1])
+            self.game.step(leaving)
 
     def take_actions(self) -> Sequence[tuple[int, game_lib.Input]]:
         """Returns what the observed player did since the last call, with its loops."""

@@ -1,11 +1,18 @@
 """Which misbehaviour is ordered when: decided by seed, replay, player and attempt alone."""
 
 import json
+import resource
+import time
+from pathlib import Path
 
 import pytest
+from google.protobuf.message import DecodeError
+from websockets.exceptions import ConnectionClosed
 
+from starmill.converters.protos import sc2api_pb2
 from starmill.engines.skirmish import faults
 from starmill.schema import errors
+from tests.engines.skirmish import games
 
 REPLAY = "3f9a" + "0" * 60
 OTHER = "77bc" + "0" * 60
@@ -133,3 +140,121 @@ def test_orders_that_make_no_sense_are_refused(tmp_path, content):
 def test_a_probability_outside_its_range_is_refused():
     with pytest.raises(errors.ConfigError, match="probability"):
         faults.Rule(kind="crash", probability=1.5)
+
+
+# Each kind, seen from a client
+
+
+@pytest.fixture(scope="module")
+def replay():
+    return games.played().replay
+
+
+def _start(process, replay):
+    start = sc2api_pb2.RequestStartReplay(
+        replay_data=replay, observed_player_id=1, options=games.replay_options()
+    )
+    return process.ask(start_replay=start)
+
+
+def _step(process, count=100):
+    return process.ask(step=sc2api_pb2.RequestStep(count=count))
+
+
+def _process(tmp_path, free_port, *rules):
+    _orders(tmp_path, *rules)
+    return games.Process(free_port, data_dir=tmp_path)
+
+
+def test_no_start_is_seen_as_an_exit(tmp_path, free_port):
+    with (
+        _process(tmp_path, free_port, {"kind": "no_start"}) as process,
+        pytest.raises(ConnectionError, match="exit 1"),
+    ):
+        process.connect()
+
+
+def test_crash_is_seen_as_a_broken_connection(tmp_path, free_port, replay):
+    with _process(tmp_path, free_port, {"kind": "crash", "loop": 150}) as process:
+        process.connect()
+        _start(process, replay)
+        assert _step(process).step.simulation_loop == 100
+        with pytest.raises(ConnectionClosed):
+            _step(process)
+        assert process.process.wait(30) == faults.CRASH_EXIT_CODE
+
+
+def test_close_garbage_and_wrong_id_are_seen_in_the_answer(tmp_path, free_port, replay):
+    rules = [
+        {"kind": "garbage", "loop": 50, "attempts": [1]},
+        {"kind": "wrong_id", "loop": 50, "attempts": [2]},
+        {"kind": "close", "loop": 50, "attempts": [3]},
+    ]
+    with _process(tmp_path, free_port, *rules) as process:
+        process.connect()
+        _start(process, replay)
+        with pytest.raises(DecodeError):
+            _step(process)
+        _start_anyway(process, replay)
+        assert _step(process).id != process.ids
+        _start_anyway(process, replay)
+        with pytest.raises(ConnectionClosed):
+            _step(process)
+
+
+def _start_anyway(process, replay):
+    """Starts the replay once more; the orders of the last start no longer hold after it."""
+    assert _start(process, replay).status == 4
+
+
+def test_hang_and_slow_are_seen_as_silence(tmp_path, free_port, replay):
+    rules = [
+        {"kind": "slow", "seconds": 0.3, "attempts": [1], "loop": 1},
+        {"kind": "hang", "attempts": [2], "loop": 1},
+    ]
+    with _process(tmp_path, free_port, *rules) as process:
+        process.connect()
+        _start(process, replay)
+        began = time.monotonic()
+        _step(process)
+        assert time.monotonic() - began >= 0.3
+        _start(process, replay)
+        with pytest.raises(TimeoutError):
+            process.ids += 1
+            request = sc2api_pb2.Request(id=process.ids)
+            request.step.count = 5
+            process.socket.send(request.SerializeToString())
+            process.socket.recv(timeout=1.0)
+        process.process.kill()
+
+
+def test_leak_is_seen_in_the_memory(tmp_path, free_port, replay):
+    rule = {"kind": "leak", "megabytes": 32, "loop": 1}
+    with _process(tmp_path, free_port, rule) as process:
+        process.connect()
+        _start(process, replay)
+        before = _resident_megabytes(process.process.pid)
+        for _ in range(4):
+            _step(process, 1)
+        assert _resident_megabytes(process.process.pid) > before + 90
+
+
+def _resident_megabytes(pid):
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * resource.getpagesize() / 2**20
+
+
+def test_stub_and_short_are_seen_at_the_end(tmp_path, replay):
+    client = games.LocalClient(orders=_orders(tmp_path, {"kind": "stub"}))
+    client.start_replay(replay)
+    client.step(5000)
+    end = client.observe()
+    assert end.observation.game_loop == 2**32 - 1
+    assert len(end.player_result) == 2
+    assert not end.observation.raw_data.units
+    client = games.LocalClient(orders=_orders(tmp_path, {"kind": "short", "loop": 70}))
+    client.start_replay(replay)
+    client.step(5000)
+    end = client.observe()
+    assert end.observation.game_loop == 70
+    assert len(end.player_result) == 2

@@ -1,0 +1,73 @@
+"""Small games for tests: a map, two races, and units put where a test needs them."""
+
+from starmill.engines.skirmish import entries, maps, rules
+from starmill.engines.skirmish import game as game_lib
+
+OPEN = (60.0, 60.0)  # the middle of Amber Basin's low ground is free around here
+
+
+def new_game(
+    home: int = 1, away: int = 2, seed: int = 5, name: str = "Amber Basin"
+) -> game_lib.Game:
+    setups = (
+        game_lib.PlayerSetup(race_requested=home, race=home, start=0),
+        game_lib.PlayerSetup(race_requested=away, race=away, start=1),
+    )
+    return game_lib.Game(maps.MAPS[name], setups, seed)
+
+
+def put(
+    game: game_lib.Game, kind: str, player: int, x: float, y: float, done: float = 1.0
+) -> int:
+    """Creates a unit and returns its row."""
+    unit_type = rules.unit_id(kind)
+    return int(entries.spawn(game.world.state, unit_type, player, x, y, done))
+
+
+def look(game: game_lib.Game) -> None:
+    entries.refresh_vision(game.world.state)
+
+
+def tag(game: game_lib.Game, row: int) -> int:
+    return int(game.world.units["tag"][row])
+
+
+def command(
+    game: game_lib.Game,
+    player: int,
+    name: str,
+    rows: list[int],
+    *,
+    target: int | None = None,
+    point: tuple[float, float] | None = None,
+    queued: bool = False,
+) -> None:
+    """Gives units a command by its name and plays one loop."""
+    game.step(
+        [
+            game_lib.UnitCommand(
+                player,
+                rules.ability_id(name),
+                tuple(tag(game, row) for row in rows),
+                tag(game, target) if target is not None else 0,
+                point,
+                queued,
+            )
+        ]
+    )
+
+
+def rows_of(game: game_lib.Game, kind: str, player: int) -> list[int]:
+    units = game.world.units
+    match = (units["alive"] == 1) & (units["owner"] == player)
+    match &= units["unit_type"] == rules.unit_id(kind)
+    return [int(row) for row in match.nonzero()[0]]
+
+
+def unit(game: game_lib.Game, row: int, field: str) -> float:
+    return game.world.units[field][row].item()
+
+
+def rich(game: game_lib.Game, player: int) -> None:
+    game.world.players["minerals"][player] = 5000
+    game.world.players["vespene"][player] = 5000
