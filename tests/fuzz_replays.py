@@ -16,6 +16,7 @@ import functools
 import itertools
 import json
 import logging
+import math
 import multiprocessing
 import random
 import resource
@@ -27,7 +28,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from starmill.converters import timing
-from starmill.engines import mpq, replay_file
+from starmill.engines import mpq, replay_file, values
 from starmill.schema import errors
 from tests import replay_factory as factory
 
@@ -44,37 +45,86 @@ _MEMBERS = [
 # Building whole values is slow and not what reads replays in bulk: one input in so many,
 # and so many events of it.
 _WHOLE_EVERY = 8
-_WHOLE_EVENTS = 60
+_WHOLE_EVENTS = 40
+# Game events left in a real replay.
+_EVENTS = 120
 
 
 @functools.cache
 def seeds() -> list[bytes]:
-    """Files to damage: small real ones, the whole golden set's smallest, and made ones."""
+    """Files to damage: made ones, real ones cut to their first events, and whole ones.
+
+    Short event streams keep inputs cheap and put damage where it matters; everything
+    else of a real replay is as it was.
+    """
     found = [factory.replay(), factory.replay(pack=True)]
     found.append(factory.archive(factory.members(), factory.header(), sector_shift=0))
     found.append(factory.archive(factory.members(), factory.header(), method=2))
     real = sorted(_SHARED.glob("*/**/*.SC2Replay")) if _SHARED.is_dir() else []
-    found += [path.read_bytes() for path in real if path.stat().st_size < 60_000]
+    for path in real:
+        data = path.read_bytes()
+        members = _unpacked(data)
+        header = members.pop("header", b"")
+        found.append(factory.archive(members, header) if members else data)
+        if len(data) < 35_000:
+            found.append(data)
     return found
 
 
 @functools.cache
 def _members(seed: int) -> dict[str, bytes]:
-    """The members of a seed that can be unpacked."""
-    out = {}
+    """The members of a seed that can be unpacked, and its header."""
+    return _unpacked(seeds()[seed])
+
+
+def _unpacked(data: bytes) -> dict[str, bytes]:
+    out: dict[str, bytes] = {}
     try:
-        archive = mpq.Archive(seeds()[seed], max_table_entries=4096)
+        archive = mpq.Archive(data, max_table_entries=4096)
+        replay = replay_file.open_replay(data)
     except errors.ReplayError:
         return out
     for name in _MEMBERS:
         try:
-            data = archive.read(name, 1 << 22)
+            member = archive.read(name, 1 << 24)
         except errors.ReplayError:
             continue
-        if data is not None:
-            out[name] = data
+        if member is not None:
+            out[name] = member
+    try:
+        if "replay.game.events" in out:
+            out["replay.game.events"] = _first_events(out["replay.game.events"], replay)
+        if "replay.tracker.events" in out:
+            tracker = out["replay.tracker.events"]
+            out["replay.tracker.events"] = _first_tracker_events(tracker)
+    except errors.StarmillError:
+        pass  # damaged already: as it is
     out["header"] = archive.user_data
     return out
+
+
+def _first_events(data: bytes, replay: replay_file.ReplayFile) -> bytes:
+    protocol = replay.protocol
+    if protocol.user is None or protocol.event_id is None:
+        return data[:2000]
+    reader = values.BitReader(data, protocol.types, values.Meter(10**6, math.inf))
+    for _ in range(_EVENTS):
+        if reader.done:
+            break
+        reader.value(protocol.delta)
+        reader.value(protocol.user)
+        reader.value(protocol.event_types[reader.value(protocol.event_id)][0])
+        reader.align()
+    return data[: reader._position // 8]
+
+
+def _first_tracker_events(data: bytes) -> bytes:
+    reader = values.TaggedReader(data, values.Meter(10**6, math.inf))
+    for _ in range(3 * _WHOLE_EVENTS):
+        if reader.done:
+            break
+        reader.value()
+    return data[: reader.position]
 
 
 def damaged_bytes(data: bytes, rng: random.Random) -> bytes:

@@ -56,7 +56,7 @@ def crypt_table(data: bytes, name: str, *, decrypt: bool = False) -> bytes:
 @functools.lru_cache(4096)
 def packed(data: bytes, method: int) -> bytes:
     if method == 2:
-        return b"\x02" + zlib.compress(data)
+        return b"\x02" + zlib.compress(data, 1)
     return b"\x10" + bz2.compress(data) if method == 16 else data
 
 
