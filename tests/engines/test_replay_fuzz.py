@@ -13,6 +13,7 @@ def test_damaged_replays_only_raise_the_projects_errors() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_a_longer_run_stays_in_time_and_memory() -> None:
     result = fuzz_replays.run(first=500_000, inputs=20_000, seconds=240)
     assert result.problems == []

@@ -115,6 +115,7 @@ def test_the_same_inputs_give_the_same_bytes(folder: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)  # two cold starts of Beam's worker processes
 def test_processes_give_the_same_bytes(folder: Path, tmp_path: Path) -> None:
     one, two = tmp_path / "one.parquet", tmp_path / "two.parquet"
     base = [sys.executable, "-m", "starmill"]
