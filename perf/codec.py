@@ -1,16 +1,18 @@
 """The dataset against the predecessor's: bytes, encoding, loading, memory.
 
 Both sides get the same episodes in the same run. Speeds are per CPU second of the process,
-all its threads counted, so neither side wins by using more cores.
+all its threads counted, so neither side wins by using more cores. Loading is measured in
+rounds that alternate between the two, and the medians are compared.
 """
 
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,127 +20,195 @@ from perf import games, predecessor
 from perf.row import Row
 from starmill.schema import assembly, codec, dataset, episode, shards
 
-# The loader's cost does not depend on it; the baseline's shuffle buffer must be small to fit.
+# The baseline's shuffle buffer must be this small to fit in memory.
 _BATCH, _UNROLL, _SHUFFLE = 16, 64, 48
+_ROUNDS = 3
 _MEMORY_LIMIT_MB = 1000
+_RECORD, _LOADER = "tf.train.Example, zlib", "tf.data pipeline"
 
 
 def measure() -> list[Row]:
-    """Returns the rows of the issue's table."""
+    """Returns the rows of the comparison, on Skirmish's episodes and on synthetic ones."""
+    rows = []
     with tempfile.TemporaryDirectory() as folder:
-        found = games.episodes(Path(folder) / "games")
-        print(f"codec: {found.label}, {found.steps} steps", file=sys.stderr)
-        return _measure(Path(folder), found)
+        found = games.skirmish(Path(folder))
+        rows += _compare(Path(folder), found)
+    for restless in (False, True):
+        with tempfile.TemporaryDirectory() as folder:
+            found = games.imitated(restless=restless)
+            written = _write(Path(folder), found)
+            # Reported, not promised: nobody plays like this generator.
+            rows += [row._replace(floor=None) for row in _sizes(found, written)]
+    return [row.row() for row in rows]
 
 
-def _measure(folder: Path, found: games.Games) -> list[Row]:
-    settings, steps = found.settings, found.steps
-    # Compile first, outside the measurement: a user pays for it once per machine.
-    first = found.load(0)
-    codec.decode(
-        codec.encode({k: v[:40] for k, v in first.arrays.items()}, settings), settings
-    )
-    ours_seconds = peer_seconds = 0.0
-    ours_bytes = peer_bytes = 0
-    items, paths = [], []
-    for number in range(len(found)):
-        item = found.load(number)
-        seconds, records = _cpu(lambda item=item: _stream(item.arrays, settings))
-        ours_seconds += seconds
-        ours_bytes += sum(len(shards.frame_record(record)) for record in records)
-        items.append(shards.EpisodeRecords(meta=item.meta, records=records))
-        seconds, record = _cpu(lambda item=item: predecessor.encode(item.arrays))
-        peer_seconds += seconds
-        peer_bytes += len(record)
-        paths.append(folder / f"{item.meta.episode_id}.tfrecord")
-        predecessor.write(paths[-1], record)
-    url = _write(folder / "ours", items, settings)
+class _Measured(NamedTuple):
+    """A row in the making. least: what ours must reach besides the ratio."""
+
+    name: str
+    unit: str
+    ours: float
+    peer: float | None = None
+    peer_name: str | None = None
+    floor: float | None = None
+    least: float = 0.0
+    smaller: bool = False
+
+    def row(self) -> Row:
+        """Returns the finished row."""
+        ratio = None
+        if self.peer is not None:
+            ratio = self.peer / self.ours if self.smaller else self.ours / self.peer
+        reached = self.ours if ratio is None else ratio
+        ok = self.floor is None or (reached >= self.floor and self.ours >= self.least)
+        return Row(
+            name=self.name,
+            unit=self.unit,
+            ours=self.ours,
+            peer=self.peer,
+            peer_name=self.peer_name,
+            ratio=ratio,
+            floor=self.floor,
+            ok=ok,
+        )
+
+
+class _Written(NamedTuple):
+    """Both forms on disk, and what it took."""
+
+    url: str
+    paths: list[Path]
+    our_bytes: int
+    our_seconds: float
+    peer_bytes: int
+    peer_seconds: float
+
+
+def _compare(folder: Path, found: games.Games) -> list[Any]:
+    written = _write(folder, found)
     label = found.label
-    name = "tf.train.Example, zlib"
-    loader = "tf.data pipeline"
-    rows = [
-        _row(
-            f"dataset size ({label})",
-            "bytes/step",
-            ours_bytes / steps,
-            peer_bytes / steps,
-            name,
-            12,
-            smaller=True,
-        ),
-        _row(
-            f"encode ({label})",
-            "steps/CPU s",
-            steps / ours_seconds,
-            steps / peer_seconds,
-            name,
-            4,
-            least=1000,
-        ),
-        _row(
+    windows, peer_windows, stream, peer_stream, compact = [], [], [], [], []
+    for round_number in range(_ROUNDS):
+        windows.append(_random_windows(written.url, round_number))
+        peer_windows.append(_peer_random(written.paths, found, round_number))
+        stream.append(_stream_speed(written.url, "dense", round_number))
+        compact.append(_stream_speed(written.url, "compact", round_number))
+        peer_stream.append(_peer_stream(folder, found.settings))
+    rows: list[Any] = _sizes(found, written)
+    rows.append(
+        _Measured(
             f"random windows K=1, dense ({label})",
             "windows/CPU s",
-            _random_windows(url),
-            _peer_random(paths, found),
-            loader,
-            1000,
+            statistics.median(windows),
+            statistics.median(peer_windows),
+            _LOADER,
+            floor=1000,
             least=500,
-        ),
-        _row(
+        )
+    )
+    rows.append(
+        _Measured(
             f"batches K=64, dense ({label})",
             "steps/CPU s",
-            _stream_speed(url),
-            _peer_stream(folder, settings),
-            loader,
-            20,
+            statistics.median(stream),
+            statistics.median(peer_stream),
+            _LOADER,
+            floor=20,
             least=8000,
-        ),
-    ]
-    compact = _stream_speed(url, form="compact")
-    rows.append(
-        Row(name=f"batches K=64, compact ({label})", unit="steps/CPU s", ours=compact)
-    )
-    peak = _loader_memory(url)
-    rows.append(
-        Row(
-            name=f"loader memory per worker, K=64 ({label}), at most",
-            unit="MB",
-            ours=peak,
-            floor=_MEMORY_LIMIT_MB,
-            ok=peak < _MEMORY_LIMIT_MB,
         )
+    )
+    rows.append(
+        _Measured(
+            f"batches K=64, compact ({label})",
+            "steps/CPU s",
+            statistics.median(compact),
+        )
+    )
+    rows.append(
+        _Memory(f"loader memory per worker, K=64 ({label})", _memory(written.url))
     )
     return rows
 
 
-def _row(
-    name: str,
-    unit: str,
-    ours: float,
-    peer: float,
-    peer_name: str,
-    floor: float,
-    *,
-    least: float = 0.0,
-    smaller: bool = False,
-) -> Row:
-    ratio = peer / ours if smaller else ours / peer
-    return Row(
-        name=name,
-        unit=unit,
-        ours=ours,
-        peer=peer,
-        peer_name=peer_name,
-        ratio=ratio,
-        floor=floor,
-        ok=ratio >= floor and ours >= least,
+class _Memory(NamedTuple):
+    """A row whose floor is a ceiling."""
+
+    name: str
+    peak_mb: float
+
+    def row(self) -> Row:
+        """Returns the finished row."""
+        return Row(
+            name=f"{self.name}, less than",
+            unit="MB",
+            ours=self.peak_mb,
+            floor=_MEMORY_LIMIT_MB,
+            ok=self.peak_mb < _MEMORY_LIMIT_MB,
+        )
+
+
+def _sizes(found: games.Games, written: _Written) -> list[Any]:
+    return [
+        _Measured(
+            f"dataset size ({found.label})",
+            "bytes/step",
+            written.our_bytes / found.steps,
+            written.peer_bytes / found.steps,
+            _RECORD,
+            floor=12,
+            smaller=True,
+        ),
+        _Measured(
+            f"encode ({found.label})",
+            "steps/CPU s",
+            found.steps / written.our_seconds,
+            found.steps / written.peer_seconds,
+            _RECORD,
+            floor=4,
+            least=1000,
+        ),
+    ]
+
+
+def _write(folder: Path, found: games.Games) -> _Written:
+    """Encodes every episode both ways and writes both."""
+    print(f"codec: {found.label}: {found.steps} steps", file=sys.stderr)
+    settings = found.settings
+    # Compile first, outside the measurement: a user pays for it once per machine.
+    first = found.load(0).arrays
+    codec.decode(
+        codec.encode({key: array[:40] for key, array in first.items()}, settings),
+        settings,
     )
-
-
-def _cpu(action: Callable[[], Any]) -> tuple[float, Any]:
-    begin = time.process_time()
-    result = action()
-    return time.process_time() - begin, result
+    items, paths = [], []
+    our_seconds = peer_seconds = 0.0
+    our_bytes = peer_bytes = 0
+    for number in range(len(found)):
+        item = found.load(number)
+        begin = time.process_time()
+        records = _stream(item.arrays, settings)
+        middle = time.process_time()
+        record = predecessor.encode(item.arrays)
+        peer_seconds += time.process_time() - middle
+        our_seconds += middle - begin
+        our_bytes += sum(len(shards.frame_record(piece)) for piece in records)
+        peer_bytes += len(record)
+        items.append(shards.EpisodeRecords(meta=item.meta, records=records))
+        paths.append(folder / f"{item.meta.episode_id}.tfrecord")
+        predecessor.write(paths[-1], record)
+    url = str(folder / "ours")
+    ordered = sorted(items, key=lambda item: item.meta.episode_id)
+    entry, placed = shards.write_shard(url, shards.shard_name("train", 0, 1), ordered)
+    build = assembly.Build(
+        name="perf",
+        version="1.0.0",
+        engine="perf",
+        settings=settings,
+        selection={},
+        replay_ids=frozenset(item.meta.replay_id for item in items),
+    )
+    assembly.finish(url, build, [entry], placed)
+    return _Written(url, paths, our_bytes, our_seconds, peer_bytes, peer_seconds)
 
 
 def _stream(arrays: episode.Arrays, settings: Any) -> list[bytes]:
@@ -151,61 +221,61 @@ def _stream(arrays: episode.Arrays, settings: Any) -> list[bytes]:
     return records + encoder.finish()
 
 
-def _write(folder: Path, items: Sequence[shards.EpisodeRecords], settings: Any) -> str:
-    name = shards.shard_name("train", 0, 1)
-    ordered = sorted(items, key=lambda item: item.meta.episode_id)
-    entry, placed = shards.write_shard(str(folder), name, ordered)
-    build = assembly.Build(
-        name="perf",
-        version="1.0.0",
-        engine="perf",
-        settings=settings,
-        selection={},
-        replay_ids=frozenset(item.meta.replay_id for item in items),
-    )
-    assembly.finish(str(folder), build, [entry], placed)
-    return str(folder)
+def _seconds(action: Callable[[], Any]) -> float:
+    begin = time.process_time()
+    action()
+    return time.process_time() - begin
 
 
-def _random_windows(url: str, count: int = 1024) -> float:
+def _random_windows(url: str, seed: int, count: int = 1024) -> float:
     opened = dataset.open_dataset(url)
-    iterator = opened.batches(batch_size=128, rollout=1, seed=1, sampler="step")
+    iterator = opened.batches(batch_size=128, rollout=1, seed=seed, sampler="step")
     next(iterator)
-    seconds, _ = _cpu(lambda: [next(iterator) and None for _ in range(count // 128)])
-    return count / seconds
-
-
-def _peer_random(paths: Sequence[Path], found: games.Games, count: int = 4) -> float:
-    rng = np.random.default_rng(1)
 
     def run() -> None:
-        for _ in range(count):
-            number = int(rng.integers(len(paths)))
-            step = int(rng.integers(found.lengths[number]))
+        for _ in range(count // 128):
+            next(iterator)
+
+    return count / _seconds(run)
+
+
+def _peer_random(
+    paths: Sequence[Path], found: games.Games, seed: int, count: int = 3
+) -> float:
+    rng = np.random.default_rng(seed)
+    lengths = np.array(found.lengths)
+    chosen = rng.choice(len(paths), count, p=lengths / lengths.sum())
+
+    def run() -> None:
+        for number in chosen:
+            step = int(rng.integers(lengths[number]))
             predecessor.random_step(paths[number], found.settings, step)
 
-    predecessor.random_step(paths[0], found.settings, 0)
-    return count / _cpu(run)[0]
+    return count / _seconds(run)
 
 
-def _stream_speed(url: str, form: str = "dense", count: int = 8) -> float:
+def _stream_speed(url: str, form: str, seed: int, count: int = 6) -> float:
     opened = dataset.open_dataset(url)
-    iterator = opened.batches(batch_size=_BATCH, rollout=_UNROLL, seed=1, form=form)
-    for _ in range(2):
-        batch = next(iterator)
+    iterator = opened.batches(batch_size=_BATCH, rollout=_UNROLL, seed=seed, form=form)
+    batch = next(iterator)
+    batch = next(iterator)
     done = 0
 
     def run() -> None:
-        nonlocal done, batch
+        nonlocal batch, done
         for _ in range(count):
             batch = next(iterator)
             done += int(batch["valid"].sum())
 
-    seconds, _ = _cpu(run)
+    seconds = _seconds(run)
     return done / seconds
 
 
 def _peer_stream(folder: Path, settings: Any, count: int = 4) -> float:
+    """Times the pipeline from its beginning, with what it has buffered at the end counted.
+
+    It works ahead, so timing later batches alone would leave out work done before.
+    """
     iterator = predecessor.unrolls(
         str(folder / "*.tfrecord"),
         settings,
@@ -214,17 +284,14 @@ def _peer_stream(folder: Path, settings: Any, count: int = 4) -> float:
         shuffle=_SHUFFLE,
     )
 
-    # CPU time from the beginning: the pipeline works ahead, so its first batches have
-    # paid for later ones. What is still buffered at the end is counted in its favour.
     def run() -> None:
         for _ in range(count):
             next(iterator)
 
-    seconds, _ = _cpu(run)
-    return (count * _BATCH + _SHUFFLE) * _UNROLL / seconds
+    return (count * _BATCH + _SHUFFLE) * _UNROLL / _seconds(run)
 
 
-def _loader_memory(url: str) -> float:
+def _memory(url: str) -> float:
     """Returns the peak memory, in MB, of a process that loads shuffled rollouts of 64."""
     done = subprocess.run(
         [sys.executable, "-m", "perf.loader_memory", url, str(_BATCH), str(_UNROLL)],

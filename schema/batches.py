@@ -113,7 +113,7 @@ def views(layout: list[Field], buffer: NDArray[np.uint8]) -> Batch:
 
 
 class BatchMaker:
-    """Makes batch n into arrays that it is given. Can be pickled."""
+    """Makes batch n into arrays that it is given."""
 
     def __init__(
         self,
@@ -123,8 +123,10 @@ class BatchMaker:
         folder: str,
     ) -> None:
         self.options = options
-        self._settings = settings
-        self._index = index
+        self.index = index
+        self.settings = settings
+        self.folder = folder
+        self._keys = tuple(specs.episode_specs(settings))
         self._reader = windows.WindowReader(folder, settings, index)
         self._sampler = samplers.make(options.plan, index.steps)
         self.layout, self.size_bytes = fields(options, settings)
@@ -153,7 +155,7 @@ class BatchMaker:
                 out["step"][number, at:end] = np.arange(
                     piece.start, piece.start + piece.length
                 )
-                out["outcome"][number, at:end] = self._index.outcome[piece.episode]
+                out["outcome"][number, at:end] = self.index.outcome[piece.episode]
                 at = end
             self._pad(out, number, at, delay)
         self._derive(out, delay, before)
@@ -177,7 +179,7 @@ class BatchMaker:
     ) -> int:
         """Reads a piece into a lane from slot `at`; returns the rows of `units` used so far."""
         into = {key: out[key][lane, at:] for key in self.options.keys if key in out}
-        if _DELAY in self._index_keys:
+        if _DELAY in self._keys:
             into[_DELAY] = delay[lane, at:]
         stop = piece.start + piece.length
         before[lane, at] = self._reader.read(piece.episode, piece.start, stop, into)
@@ -198,10 +200,6 @@ class BatchMaker:
             at = end
         return rows
 
-    @property
-    def _index_keys(self) -> tuple[str, ...]:
-        return tuple(specs.episode_specs(self._settings))
-
     def _pad(self, out: Batch, lane: int, at: int, delay: NDArray[np.int32]) -> None:
         if at == self.options.plan.rollout:
             return
@@ -218,7 +216,7 @@ class BatchMaker:
     ) -> None:
         """Works out the EXTRAS that follow from the others, as `episode.derived` does."""
         step, valid = out["step"], out["valid"]
-        last = valid & (step == self._index.steps[out["episode"]] - 1)
+        last = valid & (step == self.index.steps[out["episode"]] - 1)
         first = valid & (step == 0)
         out["reward"][:] = np.where(last, out["outcome"], 0)
         out["step_type"][:] = episode.MID
@@ -238,7 +236,7 @@ class BatchMaker:
 
     def _shuffle(self, batch: int, tags: NDArray[np.int32]) -> None:
         """Puts the commanded units of each step in a random order, padding last."""
-        raw = self._settings.raw_settings
+        raw = self.settings.raw_settings
         pad = raw.max_unit_count if raw is not None else 0
         rollout, size = tags.shape[1:]
         for lane in range(len(tags)):

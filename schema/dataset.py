@@ -184,12 +184,12 @@ class Dataset:
 
     def find(self, episode_id: str) -> int:
         """Returns the number of an episode."""
-        try:
-            return self._index.ids.index(episode_id)
-        except ValueError as error:
+        found = np.flatnonzero(self._index.ids == episode_id.encode())
+        if len(found) == 0:
             raise errors.ConfigError(
                 f"{self.url}: no episode {episode_id!r} among {len(self)}"
-            ) from error
+            )
+        return int(found[0])
 
     def read(
         self,
@@ -338,8 +338,8 @@ class Dataset:
 
     @functools.cached_property
     def _fingerprint(self) -> int:
-        names = ",".join(self._index.ids)
-        return zlib.crc32(f"{self.manifest.digest()},{names}".encode())
+        seed = zlib.crc32(self.manifest.digest().encode())
+        return zlib.crc32(self._index.ids.tobytes(), seed)
 
     def _check_keys(self, keys: Iterable[str]) -> None:
         unknown = sorted(set(keys) - set(self.specs))

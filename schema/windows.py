@@ -8,6 +8,7 @@ headers and chunks, so memory does not depend on the episodes' lengths.
 import collections
 import dataclasses
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +18,8 @@ from numpy.typing import NDArray
 from starmill.schema import codec, errors, shards, storage
 from starmill.schema import settings as settings_lib
 
+# What `EpisodeIndex.share` writes.
+_SHARED = ("ids", "steps", "outcome", "shard", "offsets", "begins")
 # Opened headers and chunks that a reader keeps; a header takes some 400 kB, a chunk 100 kB.
 HEADERS, CHUNKS = 64, 64
 
@@ -25,12 +28,13 @@ HEADERS, CHUNKS = 64, 64
 class EpisodeIndex:
     """Where the episodes are: E of them, in the table's order.
 
-    ids: episode_id [E].  steps: T [E].  outcome: [E].
+    ids: episode_id [E], ASCII.  steps: T [E].  outcome: [E].
     shard: [E], a number into shard_names.
     offsets: all record offsets; those of episode e are offsets[begins[e] : begins[e + 1]].
+    All the ladder's games have a gigabyte of offsets, so `share` lets processes use one copy.
     """
 
-    ids: tuple[str, ...]
+    ids: NDArray[np.bytes_]
     steps: NDArray[np.int64]
     outcome: NDArray[np.int32]
     shard_names: tuple[str, ...]
@@ -49,7 +53,7 @@ class EpisodeIndex:
             encoded = pyarrow.concat_arrays(encoded.chunks)
         begins = np.asarray(lists.offsets, np.int64)
         return cls(
-            ids=tuple(content.column("episode_id").to_pylist()),
+            ids=np.array(content.column("episode_id").to_pylist(), np.bytes_),
             steps=np.asarray(content.column("steps"), np.int64),
             outcome=np.asarray(content.column("outcome"), np.int32),
             shard_names=tuple(encoded.dictionary.to_pylist()),
@@ -60,6 +64,19 @@ class EpisodeIndex:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def share(self, folder: Path) -> None:
+        """Writes the arrays as files, for `shared` in other processes."""
+        for name in _SHARED:
+            np.save(folder / f"{name}.npy", getattr(self, name))
+
+    @classmethod
+    def shared(cls, folder: Path, shard_names: tuple[str, ...]) -> "EpisodeIndex":
+        """Returns the index from `share`'s files, mapped, not read."""
+        arrays = {
+            name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in _SHARED
+        }
+        return cls(shard_names=shard_names, **arrays)
 
 
 class WindowReader:
@@ -196,7 +213,7 @@ class WindowReader:
         what = f"chunk {number - 1}" if number else "header"
         return (
             f"{storage.join(self._files.folder, name)}: "
-            f"episode {self._index.ids[episode]}: {what}"
+            f"episode {self._index.ids[episode].decode()}: {what}"
         )
 
 

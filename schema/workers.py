@@ -15,12 +15,13 @@ from collections.abc import Iterator
 from multiprocessing import connection
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from starmill.schema import batches, errors
+from starmill.schema import batches, errors, windows
+from starmill.schema import settings as settings_lib
 
 # Shared memory per worker that is filled ahead, where batches are small enough for two.
 AHEAD_BYTES = 512 << 20
@@ -107,9 +108,7 @@ class BatchIterator(Iterator[batches.Batch]):
     def _remote(self) -> batches.Batch:
         if not self._crew:
             self._asked = self._position
-            self._crew = [_Worker(self._maker, n) for n in range(self._workers)]
-            for worker in self._crew:
-                worker.wait_ready()
+            self._start()
         self._ask()
         worker = self._crew[self._position % self._workers]
         slot, rows = worker.result(self._position)
@@ -123,6 +122,23 @@ class BatchIterator(Iterator[batches.Batch]):
         self._ask()
         return batches.trim(arrays, rows)
 
+    def _start(self) -> None:
+        """Starts the workers; they map one copy of the index, whose files then go."""
+        maker = self._maker
+        with tempfile.TemporaryDirectory(prefix="starmill-", dir=_folder()) as shared:
+            maker.index.share(Path(shared))
+            recipe = _Recipe(
+                maker.options,
+                maker.settings,
+                maker.folder,
+                shared,
+                maker.index.shard_names,
+            )
+            size = maker.size_bytes
+            self._crew = [_Worker(recipe, size, n) for n in range(self._workers)]
+            for worker in self._crew:
+                worker.wait_ready()
+
     def _ask(self) -> None:
         """Sends the next batch numbers to workers as long as these have free slots."""
         last = self._maker.batches
@@ -134,18 +150,36 @@ class BatchIterator(Iterator[batches.Batch]):
             self._asked += 1
 
 
+class _Recipe(NamedTuple):
+    """What a worker makes its `BatchMaker` of; shared: folder with the index's arrays."""
+
+    options: batches.Options
+    settings: settings_lib.ConverterSettings
+    folder: str
+    shared: str
+    shard_names: tuple[str, ...]
+
+    def maker(self) -> batches.BatchMaker:
+        """Returns the maker."""
+        index = windows.EpisodeIndex.shared(Path(self.shared), self.shard_names)
+        return batches.BatchMaker(self.options, self.settings, index, self.folder)
+
+
+def _folder() -> str | None:
+    """Returns a folder in memory, where the system has one."""
+    return "/dev/shm" if Path("/dev/shm").is_dir() else None
+
+
 class _Worker:
     """A process that fills slots of shared memory."""
 
-    def __init__(self, maker: batches.BatchMaker, number: int) -> None:
-        size = max(maker.size_bytes, 1)
+    def __init__(self, recipe: "_Recipe", size_bytes: int, number: int) -> None:
+        size = max(size_bytes, 1)
         count = max(1, min(_MOST_SLOTS, AHEAD_BYTES // size))
-        shared = Path("/dev/shm")
-        folder = str(shared) if shared.is_dir() else None
         self._paths = []
         self._slots = []
         for _ in range(count):
-            descriptor, path = tempfile.mkstemp(prefix="starmill-", dir=folder)
+            descriptor, path = tempfile.mkstemp(prefix="starmill-", dir=_folder())
             os.ftruncate(descriptor, size)
             self._slots.append(mmap.mmap(descriptor, size))
             os.close(descriptor)
@@ -156,7 +190,7 @@ class _Worker:
         self._pipe, theirs = context.Pipe()
         self._process = context.Process(
             target=_work,
-            args=(theirs, maker, self._paths),
+            args=(theirs, recipe, self._paths),
             name=f"starmill-loader-{number}",
             daemon=True,
         )
@@ -239,12 +273,11 @@ class _Worker:
         )
 
 
-def _work(
-    pipe: connection.Connection, maker: batches.BatchMaker, paths: list[str]
-) -> None:
+def _work(pipe: connection.Connection, recipe: _Recipe, paths: list[str]) -> None:
     """What a worker process runs: makes the batches it is told to until told to end."""
     # An interrupt is for the parent, which then ends its workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    maker = recipe.maker()
     slots = []
     for path in paths:
         with Path(path).open("r+b") as file:

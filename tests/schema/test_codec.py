@@ -11,6 +11,7 @@ from hypothesis import strategies
 from starmill.schema import codec, errors, specs
 from starmill.schema import settings as settings_lib
 from tests import factories
+from tests.reference import slow_codec
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "codec_v1"
 
@@ -261,6 +262,27 @@ def test_bytes_of_version_1_stay_readable_and_the_same():
     ours = codec.encode(arrays, factories.SMALL)
     assert codec.payloads(ours, factories.SMALL) == codec.payloads(
         stored, factories.SMALL
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "steps"), [("game", 70), ("noise", 2), ("noise", 33), ("camera", 40)]
+)
+def test_a_reader_written_from_the_page_reads_the_same(kind, steps):
+    """docs/format.md is enough: an independent reader finds the same arrays."""
+    if kind == "camera":
+        arrays = factories.game_arrays(13, steps)
+        arrays["camera"][35, 3, 5] ^= 1
+        arrays["raw_units"][20:30, 1:9] = arrays["raw_units"][20:30, 8:0:-1]
+    else:
+        settings = TINY if kind == "noise" else factories.SMALL
+        arrays = factories.episode(13, steps=steps, kind=kind, settings=settings).arrays
+    settings = TINY if kind == "noise" else factories.SMALL
+    assert_same(
+        dict(sorted(arrays.items())),
+        dict(
+            sorted(slow_codec.decode(codec.encode(arrays, settings), settings).items())
+        ),
     )
 
 

@@ -1,19 +1,12 @@
 """The dataset over the S3 protocol: a real server on loopback, and a proxy that misbehaves."""
 
-import contextlib
-import http.client
-import http.server
-import logging
-import threading
-import time
-
 import fsspec
 import numpy as np
 import pytest
 
 import starmill
 from starmill.schema import errors, shards, storage
-from tests import factories
+from tests import factories, s3_server
 
 pytestmark = [
     pytest.mark.slow,
@@ -22,105 +15,11 @@ pytestmark = [
 ]
 
 
-class Faults:
-    """What the proxy does to requests: numbers of those still to be spoiled."""
-
-    def __init__(self):
-        self.lock = threading.Lock()
-        self.errors = 0
-        self.delays = 0
-        self.cuts = 0
-        self.requests = 0
-
-    def next(self):
-        with self.lock:
-            self.requests += 1
-            for name in ("errors", "delays", "cuts"):
-                if getattr(self, name):
-                    setattr(self, name, getattr(self, name) - 1)
-                    return name
-        return ""
-
-
-def proxy_to(port, faults):
-    class Handler(http.server.BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def forward(self):
-            size = int(self.headers.get("Content-Length") or 0)
-            body = self.rfile.read(size)
-            fault = faults.next()
-            if fault == "errors":
-                self.send_response(503)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-                return
-            if fault == "delays":
-                time.sleep(4)
-                self.close_connection = True
-                return
-            upstream = http.client.HTTPConnection("127.0.0.1", port)
-            with contextlib.closing(upstream):
-                upstream.request(self.command, self.path, body, dict(self.headers))
-                answer = upstream.getresponse()
-                data = answer.read()
-            self.send_response(answer.status)
-            for name, value in answer.getheaders():
-                if name.lower() not in ("transfer-encoding", "connection"):
-                    self.send_header(name, value)
-            self.end_headers()
-            if fault == "cuts":
-                data = data[: len(data) // 2]
-                self.close_connection = True
-            if self.command != "HEAD":
-                self.wfile.write(data)
-
-        do_GET = do_PUT = do_POST = do_HEAD = do_DELETE = forward
-
-        def log_message(self, *arguments):
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    return server
-
-
 @pytest.fixture(scope="module")
-def s3(tmp_path_factory):
+def s3():
     """A bucket's address and the faults of the way to it."""
-    moto = pytest.importorskip("moto.server")
-    pytest.importorskip("s3fs")
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    server = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    _, port = server.get_host_and_port()
-    faults = Faults()
-    proxy = proxy_to(port, faults)
-    before = dict(fsspec.config.conf)
-    fsspec.config.conf["s3"] = {
-        "key": "test",
-        "secret": "test",
-        "endpoint_url": f"http://127.0.0.1:{proxy.server_port}",
-        "config_kwargs": {
-            "read_timeout": 3,
-            "connect_timeout": 3,
-            "retries": {"max_attempts": 0},
-        },
-        "skip_instance_cache": True,
-    }
-    storage._filesystem.cache_clear()
-    filesystem = fsspec.filesystem("s3")
-    # s3fs tries again by itself; here ours is to be tried.
-    type(filesystem).retries = 1
-    filesystem.mkdir("bucket")
-    yield "s3://bucket", faults
-    fsspec.config.conf.clear()
-    fsspec.config.conf.update(before)
-    storage._filesystem.cache_clear()
-    proxy.shutdown()
-    proxy.server_close()
-    server.stop()
+    with s3_server.running() as found:
+        yield found
 
 
 def test_a_dataset_is_written_and_read(s3, tmp_path):
