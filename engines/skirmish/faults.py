@@ -211,7 +211,7 @@ class Orders:
                 if rule.kind == "slow":
                     time.sleep(rule.seconds)
                 if rule.kind == "leak":
-                    self._leaked.append(os.urandom(rule.megabytes << 20))
+                    self._leaked.append(b"\x01" * (rule.megabytes << 20))
                 client.send(payload)
         return True
 

@@ -29,6 +29,7 @@ from starmill.engines.skirmish import faults, versions, wire_writer
 _LOG = logging.getLogger(__name__)
 _PATH = "/sc2api"
 _RECEIVE_BYTES = 1 << 20
+_HANDSHAKE_SECONDS = 5.0
 # Flags of the real game that take a value, besides ours; they are accepted and unused.
 _VALUE_FLAGS = frozenset(
     [
@@ -111,6 +112,8 @@ class Client:
 
     def handshake(self) -> bool:
         """Returns True once the client speaks websocket at our path; False if it does not."""
+        # Whoever connects and says nothing must not keep the real client out.
+        self._socket.settimeout(_HANDSHAKE_SECONDS)
         request = self._next_event()
         if not isinstance(request, HttpRequest):
             return False
@@ -123,6 +126,7 @@ class Client:
         response = self._protocol.accept(request)
         self._protocol.send_response(response)
         self._flush()
+        self._socket.settimeout(None)
         return response.status_code == HTTPStatus.SWITCHING_PROTOCOLS
 
     def messages(self) -> Iterator[bytes]:
