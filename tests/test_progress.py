@@ -1,0 +1,46 @@
+"""Status lines, on a terminal and elsewhere."""
+
+import io
+
+import pytest
+
+from starmill import progress
+
+
+def test_line() -> None:
+    assert (
+        progress.line("index", 0, 10, "replays", seconds=0.0) == "index  0/10 replays"
+    )
+    half = progress.line("index", 5_000, 10_000, "replays", seconds=10.0, before=1_000)
+    assert half == "index  5,000/10,000 replays  400.0/s  left 0h00m12s"
+    done = progress.line("index", 10, 10, "replays", seconds=5.0)
+    assert done == "index  10/10 replays  2.0/s"
+    long = progress.line("index", 1, 10_000, "x", seconds=1.0)
+    assert long.endswith("left 2h46m39s")
+
+
+def test_the_last_line_says_that_all_is_done() -> None:
+    stream = io.StringIO()
+    with progress.Progress("index", 3, "replays", lambda: 1, stream):
+        pass
+    assert stream.getvalue().startswith("index  3/3 replays")
+
+
+def test_a_failure_does_not_say_so() -> None:
+    stream = io.StringIO()
+    with (
+        pytest.raises(ValueError, match="no"),
+        progress.Progress("index", 3, "replays", lambda: 1, stream),
+    ):
+        raise ValueError("no")
+    assert "3/3" not in stream.getvalue()
+
+
+def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.StringIO()
+    monkeypatch.setattr(stream, "isatty", lambda: True, raising=False)
+    with progress.Progress("index", 2, "replays", lambda: 0, stream):
+        pass
+    text = stream.getvalue()
+    assert text.startswith("\r[####################] index  2/2 replays")
+    assert text.endswith("\n")
