@@ -6,6 +6,7 @@ Units are painted as squares of their radius, the later over the earlier.
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable
 
 import numpy as np
@@ -70,11 +71,17 @@ def image(plane: NDArray[np.generic], bits: int) -> bytes:
     if bits == 1:
         data = np.packbits(plane.astype(bool)).tobytes()
     else:
-        kind = np.uint8 if bits == 8 else np.dtype("<i4")
-        data = np.ascontiguousarray(plane, kind).tobytes()
-    size = common_pb2.Size2DI(x=plane.shape[1], y=plane.shape[0])
+        data = plane.astype(np.uint8 if bits == 8 else np.dtype("<i4")).tobytes()
+    return _image_head(plane.shape[1], plane.shape[0], bits) + wire_writer.field(
+        3, data
+    )
+
+
+@functools.cache
+def _image_head(width: int, height: int, bits: int) -> bytes:
+    size = common_pb2.Size2DI(x=width, y=height)
     head = common_pb2.ImageData(bits_per_pixel=bits, size=size)
-    return head.SerializeToString() + wire_writer.field(3, data)
+    return head.SerializeToString()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -82,7 +89,8 @@ class Raster:
     """A picture of a part of the map.
 
     size: pixels (x, y). left, top: world coordinates of the corner. scale: pixels per cell.
-    cells: [Y, X] flat index into the map's [H, W] grid; H * W where a pixel is off the map.
+    cells: [Y, X] flat index into the map's [H, W] grid; 0 where a pixel is off the map.
+    outside: [Y, X] where that is; None if nowhere.
     """
 
     size: tuple[int, int]
@@ -90,6 +98,7 @@ class Raster:
     top: float
     scale: tuple[float, float]
     cells: NDArray[np.intp]
+    outside: NDArray[np.bool_] | None
 
     @classmethod
     def over(
@@ -107,13 +116,21 @@ class Raster:
         flat = rows[:, None].astype(np.intp) * width + columns[None, :].astype(np.intp)
         inside = ((rows >= 0) & (rows < height))[:, None]
         inside = inside & ((columns >= 0) & (columns < width))[None, :]
-        flat = np.where(inside, flat, height * width)
-        return cls(size=size, left=corner[0], top=corner[1], scale=scale, cells=flat)
+        return cls(
+            size=size,
+            left=corner[0],
+            top=corner[1],
+            scale=scale,
+            cells=np.where(inside, flat, 0),
+            outside=None if inside.all() else ~inside,
+        )
 
     def sample(self, grid: NDArray[np.generic]) -> NDArray[np.generic]:
         """Returns the map's grid [H, W] as seen in the picture; 0 off the map."""
-        flat = np.append(grid.reshape(-1), np.zeros(1, grid.dtype))
-        return flat.take(self.cells)
+        picture = grid.reshape(-1).take(self.cells)
+        if self.outside is not None:
+            picture[self.outside] = 0
+        return picture
 
     def pixels(
         self, x: NDArray[np.float64], y: NDArray[np.float64]
