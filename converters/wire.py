@@ -139,9 +139,7 @@ def _long_varint(data, pos):  # type: ignore[no-untyped-def]
         byte = np.uint64(data[pos + i])
         value |= (byte & np.uint64(0x7F)) << shift
         if byte < np.uint64(0x80):
-            # The tenth byte has room for one bit.
-            if i == 9 and byte > np.uint64(1):
-                return value, _NOWHERE
+            # The tenth byte has room for one bit; like protobuf, others are lost.
             return value, pos + i + 1
         shift += np.uint64(7)
     return value, _NOWHERE
