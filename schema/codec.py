@@ -7,8 +7,6 @@ does not change in an episode is stored once, and a chunk needs nothing but the 
 Knows nothing of files; `docs/format.md` describes the bytes.
 """
 
-import dataclasses
-import functools
 import hashlib
 import struct
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +16,7 @@ import numpy as np
 import zstandard
 from numpy.typing import NDArray
 
-from starmill.schema import episode, errors, packing, specs, unpacking
+from starmill.schema import episode, errors, layouts, packing, unpacking
 from starmill.schema import settings as settings_lib
 
 VERSION = 1
@@ -32,68 +30,10 @@ _HEADER, _CHUNK = 0, 1
 _PREFIX = struct.Struct("<2sBB8s")
 # Number of the chunk, its steps, and the delay before its first step.
 _POSITION = struct.Struct("<IBi")
-_TAG_COLUMN = "tag"
-_UNITS, _LISTS, _CAMERA = "raw_units", "action/unit_tags", "camera"
 _DELAY = "action/delay"
 
 Arrays = episode.Arrays
 Bytes = NDArray[np.uint8]
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Layout:
-    """Which section of a payload holds which array, as the settings have it.
-
-    table: keys of the small int32 arrays, in order; groups: where each begins among the
-        table's F rows, and after the last the four corners of the camera.
-    lists: key of the padded lists or None; pad: what they are padded with.
-    camera: key of the camera plane or None.  planes: keys of the uint8 planes.
-    """
-
-    shapes: Mapping[str, tuple[int, ...]]
-    dtypes: Mapping[str, np.dtype[Any]]
-    table: tuple[str, ...]
-    groups: NDArray[np.int64]
-    lists: str | None
-    pad: int
-    camera: str | None
-    planes: tuple[str, ...]
-    tag_column: int
-    fingerprint: bytes
-
-    @property
-    def corners(self) -> int:
-        """Row of the table where the camera's corners begin."""
-        return int(self.groups[len(self.table)])
-
-    def section(self, key: str) -> int:
-        """Returns the number of the section that holds an array."""
-        if key in self.planes:
-            return 4 + self.planes.index(key)
-        return {self.lists: 1, _UNITS: 2, self.camera: 3}.get(key, 0)
-
-
-@functools.lru_cache(maxsize=64)
-def layout(settings: settings_lib.ConverterSettings) -> Layout:
-    """Returns the layout of payloads for these settings."""
-    found = specs.episode_specs(settings)
-    planes = tuple(key for key, spec in found.items() if spec.dtype == "uint8")
-    special = {_UNITS, _LISTS, _CAMERA, *planes}
-    table = tuple(key for key in found if key not in special)
-    sizes = [int(np.prod(found[key].shape, dtype=np.int64)) for key in table]
-    columns = specs.unit_columns(settings)
-    return Layout(
-        shapes={key: spec.shape for key, spec in found.items()},
-        dtypes={key: np.dtype(spec.dtype) for key, spec in found.items()},
-        table=table,
-        groups=np.cumsum([0, *sizes, 4 if _CAMERA in found else 0]),
-        lists=_LISTS if _LISTS in found else None,
-        pad=found[_UNITS].shape[0],
-        camera=_CAMERA if _CAMERA in found else None,
-        planes=planes,
-        tag_column=columns.index(_TAG_COLUMN) if _TAG_COLUMN in columns else -1,
-        fingerprint=bytes.fromhex(specs.fingerprint(settings))[:8],
-    )
 
 
 class EpisodeEncoder:
@@ -107,7 +47,7 @@ class EpisodeEncoder:
     def __init__(
         self, settings: settings_lib.ConverterSettings, *, level: int = LEVEL
     ) -> None:
-        self._layout = layout(settings)
+        self._layout = layouts.layout(settings)
         self._level = level
         self._steps = 0
         self._chunks = 0
@@ -199,16 +139,16 @@ class EpisodeEncoder:
 class _Packer:
     """Packs chunks into payloads, reusing one buffer."""
 
-    def __init__(self, layout_: Layout) -> None:
-        self._layout = layout_
+    def __init__(self, layout: layouts.Layout) -> None:
+        self._layout = layout
         self._buffer: Bytes = np.empty(0, np.uint8)
 
     def pack(self, arrays: Arrays, reference: Mapping[str, Bytes]) -> bytes:
         """Returns the payload: section lengths (uint32 each), then the sections."""
         want = self._layout
-        steps = len(arrays[_UNITS])
+        steps = len(arrays[layouts.UNITS])
         table, camera_fits = self._table(arrays, steps)
-        rows, units_bound = packing.units_bound(arrays[_UNITS])
+        rows, units_bound = packing.units_bound(arrays[layouts.UNITS])
         sections = 4 + len(want.planes)
         bound = 4 * sections + 64 + 16 * len(want.groups) + table.size * 14
         bound += units_bound + 64
@@ -227,7 +167,9 @@ class _Packer:
         if want.lists is not None:
             ends[-1] = packing.put_lists(buffer, ends[0], arrays[want.lists], want.pad)
         ends.append(
-            packing.put_units(buffer, ends[-1], arrays[_UNITS], rows, want.tag_column)
+            packing.put_units(
+                buffer, ends[-1], arrays[layouts.UNITS], rows, want.tag_column
+            )
         )
         ends.append(ends[-1])
         if want.camera is not None and not camera_fits:
@@ -266,7 +208,7 @@ class Header:
     def __init__(
         self, record: bytes, settings: settings_lib.ConverterSettings, where: str = ""
     ) -> None:
-        self.layout = layout(settings)
+        self.layout = layouts.layout(settings)
         fingerprint = _parse(record, _HEADER, where)
         if fingerprint != self.layout.fingerprint:
             raise errors.ManifestMismatch(
@@ -326,27 +268,27 @@ class Chunk:
         if not 0 <= start < stop <= self.steps:
             raise ValueError(f"steps {start}:{stop} of a chunk of {self.steps}")
         count = stop - start
-        if any(key in out for key in want.table) or _CAMERA in out:
+        if any(key in out for key in want.table) or layouts.CAMERA in out:
             table = self.table(start, stop)
             for key, begin in zip(want.table, want.groups, strict=False):
                 if key in out:
                     target = out[key][:count]
                     size = target[0].size
                     target[...] = table[:, begin : begin + size].reshape(target.shape)
-            if _CAMERA in out:
-                self._camera(start, stop, table, out[_CAMERA][:count])
-        if _LISTS in out:
+            if layouts.CAMERA in out:
+                self._camera(start, stop, table, out[layouts.CAMERA][:count])
+        if layouts.LISTS in out:
             self._view.call(
                 unpacking.get_lists,
-                _LISTS,
+                layouts.LISTS,
                 self.steps,
                 start,
                 stop,
                 want.pad,
-                out[_LISTS][:count],
+                out[layouts.LISTS][:count],
             )
-        if _UNITS in out:
-            units = out[_UNITS][:count]
+        if layouts.UNITS in out:
+            units = out[layouts.UNITS][:count]
             flat = units.reshape(-1, units.shape[-1])
             self.units(start, stop, flat, 0, units.shape[1])
         for key in want.planes:
@@ -381,7 +323,7 @@ class Chunk:
         counts = np.zeros(stop - start, np.int64)
         self._view.call(
             unpacking.get_units,
-            _UNITS,
+            layouts.UNITS,
             self.steps,
             start,
             stop,
@@ -425,18 +367,20 @@ class Chunk:
             for k in range(stop - start):
                 unpacking.fill_rectangle(out[k], table[k, want.corners :])
             return
-        shape = (self.steps, *want.shapes[_CAMERA])
-        out[...] = self._view.bytes_of(_CAMERA).view("<i4").reshape(shape)[start:stop]
+        shape = (self.steps, *want.shapes[layouts.CAMERA])
+        out[...] = (
+            self._view.bytes_of(layouts.CAMERA).view("<i4").reshape(shape)[start:stop]
+        )
 
 
 class _Sections:
     """A payload and where its sections are."""
 
-    def __init__(self, payload: bytes, layout_: Layout, where: str) -> None:
-        self._layout = layout_
+    def __init__(self, payload: bytes, layout: layouts.Layout, where: str) -> None:
+        self._layout = layout
         self._where = where
         self._data = np.frombuffer(payload, np.uint8)
-        count = 4 + len(layout_.planes)
+        count = 4 + len(layout.planes)
         self._ends = 4 * count + np.concatenate(
             [[0], np.cumsum(self._data[: 4 * count].view("<u4").astype(np.int64))]
         )
