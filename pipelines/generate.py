@@ -14,7 +14,7 @@ from typing import Any
 
 import apache_beam as beam
 import fsspec
-from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 from apache_beam.runners.runner import PipelineState
 
 from starmill.engines import sc2
@@ -36,6 +36,8 @@ from starmill.version import __version__
 
 _LOG = logging.getLogger(__name__)
 WORK = "_work"
+# Two games of 1 to 2 GB, and a gigabyte for converting, with room to spare.
+DATAFLOW_MIN_RAM = "8GB"
 # How errors raised on purpose look inside what Beam makes of them.
 _OURS = re.compile(r"(?:starmill\.schema\.errors\.)?ConfigError: ([^\n]+)")
 _BEAM_ERRORS = (RuntimeError, ValueError, OSError, errors.StarmillError)
@@ -223,7 +225,9 @@ def _check_counts(
 def _run_beam(
     request: Request, made: plan.Plan, options: Sequence[str]
 ) -> dict[str, int]:
-    pipeline = beam.Pipeline(options=PipelineOptions(list(options)))
+    chosen = PipelineOptions(list(options))
+    pipeline = beam.Pipeline(options=chosen)
+    on_dataflow = "Dataflow" in (chosen.view_as(StandardOptions).runner or "")
     transforms.build(
         pipeline,
         groups=made.groups,
@@ -233,6 +237,7 @@ def _run_beam(
         pool=request.pool,
         config=request.config,
         password=request.password,
+        min_ram=DATAFLOW_MIN_RAM if on_dataflow else None,
     )
     with run_errors(), local_workers.watched():
         result = pipeline.run()

@@ -147,20 +147,23 @@ def build(
     pool: sc2.PoolConfig,
     config: worker.WorkerConfig,
     password: str | None = None,
-    min_ram: str = "8GB",
+    min_ram: str | None = None,
 ) -> beam.pvalue.PCollection:
     """Adds the job's stages to a pipeline; returns the names of finished shards.
 
-    min_ram: what a worker that plays needs, for runners that choose machines by it.
+    min_ram: what a worker that plays needs, for runners that choose machines by it; others
+        would only start a second set of workers for it.
     """
     play = beam.ParDo(PlayReplay(work, pool, config, password))
+    if min_ram is not None:
+        play = play.with_resource_hints(min_ram=min_ram)
     return (
         pipeline
         | "ListGroups" >> beam.Create(list(range(groups)))  # int
         | "SpreadGroups" >> beam.Reshuffle()
         | "ReadPlan" >> beam.ParDo(ReadPlan(plan_url))  # WorkItem
         | "SpreadReplays" >> beam.Reshuffle()
-        | "PlayReplays" >> play.with_resource_hints(min_ram=min_ram)  # (str, PartRef)
+        | "PlayReplays" >> play  # (str, PartRef)
         | "GroupByShard" >> beam.GroupByKey()  # (str, Iterable[PartRef])
         | "JoinShards" >> beam.ParDo(JoinShard(work, output))  # str
     )

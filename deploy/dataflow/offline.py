@@ -20,7 +20,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.dataflow.internal import apiclient
 
 from starmill.engines import sc2
-from starmill.pipelines import transforms, worker
+from starmill.pipelines import generate, transforms, worker
 
 IMAGE = "us-docker.pkg.dev/example/starmill/worker:0.1.0"
 BUCKET = "gs://example"
@@ -70,6 +70,7 @@ def job_request(out_dir: Path, *more: str) -> dict[str, Any]:
             output=f"{BUCKET}/data",
             pool=sc2.PoolConfig(root="/opt/StarCraftII"),
             config=worker.WorkerConfig(),
+            min_ram=generate.DATAFLOW_MIN_RAM,
         )
         pipeline.run()
     request: dict[str, Any] = json.loads((out_dir / "job.json").read_text())
