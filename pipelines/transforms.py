@@ -154,7 +154,7 @@ def build(
     min_ram: what a worker that plays needs, for runners that choose machines by it; others
         would only start a second set of workers for it.
     """
-    play = beam.ParDo(PlayReplay(work, pool, config, password))
+    play: beam.PTransform = beam.ParDo(PlayReplay(work, pool, config, password))
     if min_ram is not None:
         play = play.with_resource_hints(min_ram=min_ram)
     return (
