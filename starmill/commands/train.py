@@ -94,6 +94,8 @@ def run(args: argparse.Namespace) -> int:
         print(f"{count:,} parameters, {made.updates:,} updates")
         return 0
     chosen = train.training_data(made, data)
+    # Before the training: hours later is no time to learn that nothing was held out.
+    held_out = None if args.split == "none" else data.filter(split=args.split)
     print(
         f"{made.agent}: {count:,} parameters, {made.updates:,} updates of "
         f"{made.frames_per_update:,} frames, on {len(chosen):,} episodes with "
@@ -124,8 +126,8 @@ def run(args: argparse.Namespace) -> int:
     if summary.problem:
         print(f"stopped: {summary.problem}")
         return 1
-    if args.split != "none":
-        _evaluate(args, made, data)
+    if held_out is not None:
+        _evaluate(args, made, data, held_out)
     return 0
 
 
@@ -165,8 +167,12 @@ def _over(under: dict[str, Any], over: Any, where: str) -> dict[str, Any]:
     return out
 
 
-def _evaluate(args: argparse.Namespace, made: runs.Run, data: Any) -> None:
-    held_out = data.filter(split=args.split)
+def _evaluate(
+    args: argparse.Namespace,
+    made: runs.Run,
+    data: dataset_lib.Dataset,
+    held_out: dataset_lib.Dataset,
+) -> None:
     _, arrays = checkpoint.load(args.out)
     config = made.algorithm
     like = networks.shapes(config.network, config.settings)

@@ -70,6 +70,34 @@ def test_a_stopped_run_goes_on_bit_for_bit(agent_name, data, cloned, tmp_path):
     assert (whole / "metrics.csv").read_bytes() == (parts / "metrics.csv").read_bytes()
 
 
+@pytest.mark.parametrize("name", ["bc", "oac", "mzs"])
+def test_rollouts_stay_in_their_episode(name, data):
+    run = small.run(name)
+    iterator = train.batches(run, data)
+    for _ in range(20):
+        batch = train.rollouts.prepare(next(iterator), small.SETTINGS)
+        assert batch["step_type"].shape == (4, 4)
+        for row in range(4):
+            valid = batch["valid"][row]
+            assert valid.any()
+            assert len(set(batch["episode"][row][valid].tolist())) == 1
+            steps = batch["step"][row][valid]
+            np.testing.assert_array_equal(np.diff(steps), 1)
+
+
+def test_consecutive_rollouts_go_on_where_they_ended(data):
+    run = small.run("eoac")
+    iterator = train.batches(run, data)
+    before = None
+    for _ in range(10):
+        batch = train.rollouts.prepare(next(iterator), small.SETTINGS, consecutive=True)
+        if before is not None:
+            # One step of overlap: the last of one rollout is the first of the next.
+            for key in ("episode", "step", "game_loop", "prev_function"):
+                np.testing.assert_array_equal(before[key][:, -1], batch[key][:, 0])
+        before = batch
+
+
 def test_accumulated_batches_are_one_large_batch():
     """Gradients of halves add up to the whole's."""
     whole = train.Learner(small.run("bc", batch_size=8), 1)
