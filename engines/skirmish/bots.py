@@ -56,6 +56,7 @@ class Profile:
     think_loops: between two looks at the whole game. slip: share of intents that are
     overlooked. act_loops: mean between two actions. workers: share of the style's workers.
     slack: share of the supply that a perfect player keeps ready. control: of the army, 0 to 1.
+    share: of the army that comes along to an attack; the rest is forgotten somewhere.
     human: shows a camera, selections and repeated commands, and leaves lost games.
     """
 
@@ -65,6 +66,7 @@ class Profile:
     workers: float
     slack: float
     control: float
+    share: float
     human: bool
 
     @classmethod
@@ -72,12 +74,13 @@ class Profile:
         """Returns the profile of a skill, 0 (a beginner) to 1 (the best)."""
         s = min(max(skill, 0.0), 1.0)
         return cls(
-            think_loops=20.0 + 180.0 * (1.0 - s) * (1.0 - s) + 20.0 * (1.0 - s),
-            slip=0.45 * (1.0 - s),
-            act_loops=6.0 + 9.0 * (1.0 - s),
-            workers=0.45 + 0.55 * s,
+            think_loops=22.0 + 80.0 * (1.0 - s) + 300.0 * (1.0 - s) * (1.0 - s),
+            slip=0.6 * (1.0 - s),
+            act_loops=3.0 + 6.0 * (1.0 - s),
+            workers=0.35 + 0.65 * (0.5 * s + 0.5 * s * s),
             slack=0.2 + 0.8 * s,
             control=s,
+            share=0.3 + 0.7 * (0.4 * s + 0.6 * s * s),
             human=human,
         )
 
@@ -97,6 +100,7 @@ class Bot:
         self.next_loop = 0
         self._dice = Dice(seed * 2654435761 + race)
         self._build = build
+        self.style = ""  # known once the first loop was played
         self._plan: macro.Plan | None = None
         self._front: tactics.Front | None = None
         self._intents: collections.deque[Intent] = collections.deque()
@@ -107,6 +111,7 @@ class Bot:
         self._next_act = self._next_think
         self._camera = (0.0, 0.0)
         self._last: Intent | None = None
+        self._habits: list[Intent] = []
         self._groups: dict[int, tuple[int, ...]] = {}
         self._doom = 0
 
@@ -135,7 +140,8 @@ class Bot:
         setup = game.players[player - 1]
         start = game.map.starts[setup.start]
         race = rules.strategies()[macro.RACE_NAMES[self.race]]
-        style = race["styles"][self._style_name(race)]
+        self.style = self._style_name(race)
+        style = race["styles"][self.style]
         ordered = sorted(
             game.map.bases,
             key=lambda base: (base.x - start[0]) ** 2 + (base.y - start[1]) ** 2,
@@ -153,6 +159,7 @@ class Bot:
         self._front = tactics.Front(
             wave=wave * (0.45 + 0.55 * self.profile.workers),
             control=self.profile.control,
+            share=self.profile.share,
             start=start,
             enemy_start=game.map.starts[1 - setup.start],
         )
@@ -178,9 +185,9 @@ class Bot:
         scene = Scene(game, player)
         pause = self.profile.think_loops * (0.6 + 0.8 * dice.unit())
         self._next_think = game.loop + max(int(pause), 4)
-        if self.profile.human and tactics.is_hopeless(scene):
-            self._doom += 1
-            if self._doom > 4:
+        if self.profile.human:
+            self._doom = self._doom + 1 if tactics.is_hopeless(scene, front) else 0
+            if self._doom > 5:
                 return True
         wanted = [
             *tactics.lead(scene, front, dice),
@@ -197,6 +204,8 @@ class Bot:
             *macro.idle_workers(scene),
             *casting.chores(scene, dice),
         ]
+        if self.profile.human:
+            self._form_habits(scene)
         slip = self.profile.slip
         self._intents = collections.deque(i for i in wanted if not dice.chance(slip))
         return False
@@ -208,7 +217,8 @@ class Bot:
         if self._intents:
             intent = self._intents.popleft()
             end = self._script_intent(intent, loop, player)
-            self._last = intent
+            if intent.ability == tactics.ATTACK:
+                self._last = intent
             if not self.profile.human:
                 pause *= 0.3
         elif self.profile.human:
@@ -270,24 +280,38 @@ class Bot:
         return at
 
     def _fidget(self, loop: int, player: int) -> int:
-        """What a person does with nothing to do: looks around, clicks again, or waits."""
-        dice = self._dice
-        roll = dice.unit()
-        if roll < 0.3 and self._last is not None and self._last.point is not None:
-            if self._last.ability in {tactics.ATTACK, tactics.MOVE}:
-                return self._script_intent(self._last, loop, player)
-        if roll < 0.75 and self._front is not None:
-            spots = (self._front.start, self._front.target, self._front.enemy_start)
-            x, y = spots[dice.below(2) if self._front.attacking else 0]
-            x, y = x + dice.below(17) - 8.0, y + dice.below(13) - 6.0
-            self._camera = (x, y)
-            self._script.append((loop, game_lib.CameraMove(player, x, y)))
-            group = dice.below(6)
-            if group in self._groups:
-                recall = game_lib.ControlGroup(player, group, game_lib.RECALL)
-                self._script.append((loop + 1, recall))
-            return loop + 1
+        """What a person does with nothing to do: clicks again, looks around, or waits."""
+        roll = self._dice.unit()
+        if roll < 0.55 and self._habits:
+            habit = self._habits[self._dice.below(len(self._habits))]
+            return self._script_intent(habit, loop, player)
+        if roll < 0.9 and self._front is not None:
+            return self._glance(self._front, loop, player)
         return loop
+
+    def _glance(self, front: tactics.Front, loop: int, player: int) -> int:
+        """Looks at home or the front, and goes through a control group."""
+        dice = self._dice
+        x, y = front.target if front.attacking and dice.chance(0.5) else front.start
+        x, y = x + dice.below(17) - 8.0, y + dice.below(13) - 6.0
+        self._camera = (x, y)
+        self._script.append((loop, game_lib.CameraMove(player, x, y)))
+        group = dice.below(6)
+        if group in self._groups:
+            recall = game_lib.ControlGroup(player, group, game_lib.RECALL)
+            self._script.append((loop + 1, recall))
+        return loop + 1
+
+    def _form_habits(self, scene: Scene) -> None:
+        """Remembers what hands do by themselves: setting rally points, clicking the army on."""
+        self._habits = []
+        for hall in scene.halls[:2]:
+            patch = macro.patch_near(scene, *scene.point(int(hall)))
+            if patch:
+                tags = (int(scene.tags[hall]),)
+                self._habits.append(Intent(3690, tags, target_tag=patch, group=4))
+        if self._last is not None and self._last.ability == tactics.ATTACK:
+            self._habits += [self._last] * 2
 
 
 @functools.cache

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 from starmill.engines.skirmish import rules
-from starmill.engines.skirmish.macro import _patch_near
+from starmill.engines.skirmish.macro import patch_near
 from starmill.engines.skirmish.scene import Dice, Intent, Scene
 
 _A = rules.ability_names()
@@ -67,7 +67,7 @@ def _orbital(scene: Scene, dice: Dice) -> list[Intent]:
                 Intent(_A["Effect_SupplyDrop"], tags, target_tag=tag, where=where)
             )
         else:
-            patch = _patch_near(scene, *where)
+            patch = patch_near(scene, *where)
             if patch:
                 ability = _A["Effect_CalldownMULE"]
                 found.append(Intent(ability, tags, target_tag=patch, where=where))
@@ -211,6 +211,24 @@ def _terran_chores(scene: Scene, dice: Dice) -> list[Intent]:
     return found
 
 
+def _storm(scene: Scene, templars: np.ndarray) -> list[Intent]:
+    """Casts a storm where at least four enemies stand together."""
+    enemies = scene.enemies
+    ready = templars[scene.own["energy"][templars] >= 75]
+    soft = np.flatnonzero(scene.unit_rules["structure"][enemies["unit_type"]] == 0)
+    if len(ready) == 0 or len(soft) == 0:
+        return []
+    x, y = enemies["x"][soft], enemies["y"][soft]
+    gaps = np.abs(x[:, None] - x[None, :]) + np.abs(y[:, None] - y[None, :])
+    crowd = (gaps < 3).sum(axis=1)
+    best = int(np.argmax(crowd))
+    if crowd[best] < 4:
+        return []
+    spot = (float(x[best]), float(y[best]))
+    tags = (int(scene.tags[scene.nearest(ready, *spot)]),)
+    return [Intent(1036, tags, point=spot, where=spot)]
+
+
 def _protoss_fight(scene: Scene, dice: Dice) -> list[Intent]:
     """Guardian shields, hallucinations, storms, blink, void rays, archons."""
     found = []
@@ -227,18 +245,7 @@ def _protoss_fight(scene: Scene, dice: Dice) -> list[Intent]:
     enemies = scene.enemies
     templars = scene.of(_U("HighTemplar"))
     if len(templars) and len(enemies) and scene.world.upgrades[scene.player, 52]:
-        ready = templars[scene.own["energy"][templars] >= 75]
-        soft = np.flatnonzero(scene.unit_rules["structure"][enemies["unit_type"]] == 0)
-        if len(ready) and len(soft):
-            x, y = enemies["x"][soft], enemies["y"][soft]
-            crowd = (
-                np.abs(x[:, None] - x[None, :]) + np.abs(y[:, None] - y[None, :]) < 3
-            ).sum(1)
-            best = int(np.argmax(crowd))
-            spot = (float(x[best]), float(y[best]))
-            if crowd[best] >= 4:
-                tags = (int(scene.tags[scene.nearest(ready, *spot)]),)
-                found.append(Intent(1036, tags, point=spot, where=spot))
+        found += _storm(scene, templars)
     spent = templars[scene.own["energy"][templars] < 40]
     if len(spent) >= 2:
         found.append(Intent(_A["Morph_Archon"], _tags(scene, spent[:2])))

@@ -125,6 +125,22 @@ def put_down_passenger(w: State, row: int, index: int) -> bool:
 
 
 @kernel
+def _unload(w: State, row: int, kind: int) -> bool:
+    """Puts one or all passengers down. False if it is another ability."""
+    unit = w.units[row]
+    if kind == rules.UNLOAD_ONE:
+        if unit.cargo_count > 0:
+            put_down_passenger(w, row, unit.cargo_count - 1)
+        return True
+    if kind != rules.UNLOAD_ALL:
+        return False
+    while unit.cargo_count > 0:
+        if not put_down_passenger(w, row, unit.cargo_count - 1):
+            break
+    return True
+
+
+@kernel
 def _at_once(w: State, row: int, ability: int, tag: int, x: float, y: float) -> bool:
     """Does what needs no time: cancelling, rallying, stopping. False if it is another ability."""
     unit = w.units[row]
@@ -146,14 +162,8 @@ def _at_once(w: State, row: int, ability: int, tag: int, x: float, y: float) -> 
         unit.rally_tag = tag
         unit.rally_x = x
         unit.rally_y = y
-    elif kind == rules.UNLOAD_ALL:
-        while unit.cargo_count > 0 and put_down_passenger(w, row, unit.cargo_count - 1):
-            pass
-    elif kind == rules.UNLOAD_ONE:
-        if unit.cargo_count > 0:
-            put_down_passenger(w, row, unit.cargo_count - 1)
     else:
-        return False
+        return _unload(w, row, kind)
     return True
 
 
@@ -305,12 +315,10 @@ def order(
     best, best_score, best_ability = -1, 1e18, 0
     for k in range(tags.shape[0]):
         row = find(w, tags[k])
-        if row < 0:
-            continue
-        if w.units[row].owner != player:
+        if row >= 0 and w.units[row].owner != player:
             code = codes.YOU_CANT_CONTROL_THAT_UNIT
-            continue
-        own = _resolve(w, row, ability, target, tag)
+            row = -1
+        own = _resolve(w, row, ability, target, tag) if row >= 0 else 0
         if own == 0:
             continue
         if w.ability_rules[own].kind == rules.ARCHON:

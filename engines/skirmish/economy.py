@@ -259,6 +259,19 @@ def make_larvae(w: State, row: int) -> None:
 
 
 @kernel
+def _count_food(w: State, owner: int, unit_type: int, number: int) -> None:
+    """Adds the food of units that exist or are being made."""
+    rule = w.unit_rules[unit_type]
+    food = rule.food_halves * number
+    player = w.players[owner]
+    player.food_used_halves += food
+    if rule.worker:
+        player.food_workers_halves += food
+    elif rule.army:
+        player.food_army_halves += food
+
+
+@kernel
 def _count_unit(w: State, row: int) -> None:
     """Adds one unit to its owner's counts."""
     unit = w.units[row]
@@ -268,23 +281,14 @@ def _count_unit(w: State, row: int) -> None:
         return
     if rule.structure and not rule.summoned:
         player.building_count += 1
-    food = rule.food_halves
     if unit.unit_type == rules.EGG:
-        made = w.unit_rules[unit.next_type]
-        food = made.food_halves * (2 if unit.next_type == rules.ZERGLING else 1)
-        if made.worker:
-            player.food_workers_halves += food
-        elif made.army:
-            player.food_army_halves += food
+        twins = 2 if unit.next_type == rules.ZERGLING else 1
+        _count_food(w, unit.owner, unit.next_type, twins)
         w.pending[unit.owner, unit.next_type] += 1
-    player.food_used_halves += food
-    if rule.worker and not rule.mule:
-        player.food_workers_halves += food
-        if unit.order_count == 0:
-            player.idle_worker_count += 1
-    elif rule.army:
-        player.food_army_halves += food
-        player.army_count += 1
+    _count_food(w, unit.owner, unit.unit_type, 1)
+    player.army_count += rule.army
+    if rule.worker and not rule.mule and unit.order_count == 0:
+        player.idle_worker_count += 1
     if unit.build_progress < 1.0:
         w.pending[unit.owner, unit.unit_type] += 1
         return
@@ -311,13 +315,7 @@ def _count_orders(w: State, row: int) -> None:
         if kind == rules.TRAIN:
             w.pending[unit.owner, ability.makes] += 1
             if order.stage == 1:
-                food = w.unit_rules[ability.makes].food_halves
-                player = w.players[unit.owner]
-                player.food_used_halves += food
-                if w.unit_rules[ability.makes].worker:
-                    player.food_workers_halves += food
-                elif w.unit_rules[ability.makes].army:
-                    player.food_army_halves += food
+                _count_food(w, unit.owner, ability.makes, 1)
         elif (kind == rules.BUILD and order.stage == 0) or kind == rules.MORPH:
             w.pending[unit.owner, ability.makes] += 1
 

@@ -133,6 +133,17 @@ def _tick_buffs(w: State, row: int) -> None:
 
 
 @kernel
+def _tick_energy(w: State, row: int) -> None:
+    unit = w.units[row]
+    unit.energy = min(unit.energy + ENERGY_PER_LOOP, unit.energy_max)
+    if unit.cloaked and not w.unit_rules[unit.unit_type].cloaked:
+        unit.energy -= CLOAK_DRAIN + ENERGY_PER_LOOP
+        if unit.energy <= 0.0:
+            unit.energy = 0.0
+            uncloak(w, row)
+
+
+@kernel
 def refresh(w: State, row: int) -> None:
     """One loop of regeneration, buffs, energy and lifetime of a finished unit."""
     unit = w.units[row]
@@ -140,15 +151,10 @@ def refresh(w: State, row: int) -> None:
     if unit.buff_count > 0 or unit.buff_max > 0:
         _tick_buffs(w, row)
     if unit.energy_max > 0.0:
-        unit.energy = min(unit.energy + ENERGY_PER_LOOP, unit.energy_max)
-        if unit.cloaked and not rule.cloaked:
-            unit.energy -= CLOAK_DRAIN + ENERGY_PER_LOOP
-            if unit.energy <= 0.0:
-                unit.energy = 0.0
-                uncloak(w, row)
-    if unit.shield < unit.shield_max:
-        if w.clock[LOOP] - unit.hurt_loop > SHIELD_DELAY:
-            unit.shield = min(unit.shield + SHIELD_PER_LOOP, unit.shield_max)
+        _tick_energy(w, row)
+    calm = w.clock[LOOP] - unit.hurt_loop > SHIELD_DELAY
+    if calm and unit.shield < unit.shield_max:
+        unit.shield = min(unit.shield + SHIELD_PER_LOOP, unit.shield_max)
     if rule.race == 2 and unit.health < unit.health_max:
         gain = ZERG_HEALTH_PER_LOOP * (8.0 if unit.burrowed else 1.0)
         unit.health = min(unit.health + gain, unit.health_max)
@@ -295,10 +301,10 @@ def spell_order(w: State, row: int) -> bool:
         order.x = w.units[target].x
         order.y = w.units[target].y
         room = w.units[target].radius + unit.radius
-    if rule.spell != rules.BLINK:
-        if not walk(w, row, order.x, order.y, rule.range + room):
-            # Stuck casters (buildings) give up; others keep walking.
-            return w.unit_rules[unit.unit_type].speed <= 0.0
+    near = rule.spell == rules.BLINK
+    near = near or walk(w, row, order.x, order.y, rule.range + room)
+    if not near:  # buildings give up; others keep walking
+        return w.unit_rules[unit.unit_type].speed <= 0.0
     if unit.energy < rule.energy or unit.wait > w.clock[LOOP] and rule.cooldown > 0.0:
         return True
     cast(w, row, order.ability, target, order.x, order.y)

@@ -9,7 +9,7 @@ import functools
 import hashlib
 from collections.abc import Callable
 from importlib import resources
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numba
 
@@ -63,8 +63,8 @@ def kernel(function: F) -> F:
     repeatable across machines. Integers in records are 64 bits wide, so that a kernel is
     compiled once and not for every mix of widths it is called with.
     """
-    compiled: F = numba.njit(error_model="numpy")(function)
-    return compiled
+    compiled: Any = numba.njit(error_model="numpy")(function)
+    return cast(F, compiled)
 
 
 def entry(function: F) -> F:
@@ -74,5 +74,4 @@ def entry(function: F) -> F:
     cache_file = getattr(dispatcher._cache, "_cache_file", None)
     if cache_file is not None:
         cache_file._source_stamp = source_digest()
-    compiled: F = dispatcher
-    return compiled
+    return cast(F, dispatcher)

@@ -12,6 +12,7 @@ from starmill.engines.skirmish.world import (
     CHANGED,
     ERRORS,
     EVENTS,
+    FIELD_SLOTS,
     LOOP,
     MAX_ALERTS,
     MAX_BUFFS,
@@ -136,10 +137,10 @@ def add_buff(w: State, row: int, buff: int, loops: int, source: int) -> None:
 @kernel
 def has_buff(w: State, row: int, buff: int) -> bool:
     """Returns whether the unit has the buff."""
+    found = False
     for k in range(w.units[row].buff_count):
-        if w.buffs[row, k].id == buff:
-            return True
-    return False
+        found = found or w.buffs[row, k].id == buff
+    return found
 
 
 @kernel
@@ -361,6 +362,16 @@ def remove(w: State, row: int) -> None:
 
 
 @kernel
+def _open_way(w: State, row: int) -> None:
+    """Makes the ground under a destroyed rock passable; known ways are found anew."""
+    cx, cy = int(w.units[row].x) // 2, int(w.units[row].y) // 2
+    for y in range(cy - 1, cy + 1):
+        w.walkable[y, cx] = 1
+    for slot in range(FIELD_SLOTS):
+        w.field_goals[slot] = -1
+
+
+@kernel
 def _die(w: State, row: int, killer: int) -> None:
     """Scores a death and frees the row."""
     unit = w.units[row]
@@ -376,6 +387,8 @@ def _die(w: State, row: int, killer: int) -> None:
             winner.killed_structures += 1
         else:
             winner.killed_units += 1
+    if rule.rock:
+        _open_way(w, row)
     w.clock[CHANGED] = w.clock[LOOP]
     log_event(w, DIED, row, w.units[killer].tag if killer >= 0 else 0)
     _forget(w, row)
@@ -413,6 +426,20 @@ def distance(w: State, row: int, other: int) -> float:
 
 
 @kernel
+def _pace(buff: int) -> float:
+    """Returns what a buff multiplies a unit's speed by."""
+    if buff == rules.BUFF_STIM or buff == rules.BUFF_STIM_MARAUDER:
+        return 1.5
+    if buff == rules.BUFF_SLOW:
+        return 0.5
+    if buff == rules.BUFF_BOOST or buff == rules.BUFF_CHARGE:
+        return 1.7
+    if buff == rules.BUFF_PRISMATIC:
+        return 0.6
+    return 1.0
+
+
+@kernel
 def speed_of(w: State, row: int) -> float:
     """Returns how far the unit moves in a loop, with upgrades, buffs and creep."""
     unit = w.units[row]
@@ -429,13 +456,5 @@ def speed_of(w: State, row: int) -> float:
         if w.creep[line, column]:
             speed *= 2.6 if unit.unit_type == rules.QUEEN else 1.3
     for k in range(unit.buff_count):
-        buff = w.buffs[row, k].id
-        if buff == rules.BUFF_STIM or buff == rules.BUFF_STIM_MARAUDER:
-            speed *= 1.5
-        elif buff == rules.BUFF_SLOW:
-            speed *= 0.5
-        elif buff == rules.BUFF_BOOST or buff == rules.BUFF_CHARGE:
-            speed *= 1.7
-        elif buff == rules.BUFF_PRISMATIC:
-            speed *= 0.6
+        speed *= _pace(w.buffs[row, k].id)
     return speed

@@ -177,13 +177,14 @@ def expand(scene: Scene, plan: Plan) -> list[Intent]:
     if have >= plan.bases or scene.pending[hall] > 0:
         return []
     own = scene.total(_id(plan.race["worker"]))
-    wanted = 15 * have if scene.race == 2 else 17 * have
-    if own < wanted and scene.minerals < 700:
+    wanted = 13 * have + 2 if scene.race == 2 else 16 * have
+    if own < min(wanted, plan.workers - 2) and scene.minerals < 700:
         return []
     ability = _ability(f"Build_{name}")
     if not scene.can_pay(ability):
-        if scene.minerals > 150:  # saving up: nothing else is bought meanwhile
-            scene.minerals -= 150
+        # Saving up: meanwhile nothing below this in the list is bought, unless in danger.
+        if scene.food_army >= 4 * (have - 1) or scene.race == 2:
+            scene.minerals -= 400
         return []
     for base in plan.order:
         if _is_taken(scene, base):
@@ -227,7 +228,9 @@ def gas(scene: Scene, plan: Plan) -> list[Intent]:
     own_workers = scene.total(_id(plan.race["worker"]))
     wanted = int(plan.style["gas"] * max(len(scene.halls), 1) + 0.5)
     wanted = min(wanted, max(own_workers - 12, 0) // 4)
-    found = _fill_gas(scene)
+    found = _fill_gas(scene) if scene.vespene < 500 else []
+    if scene.vespene > 150 and scene.minerals < scene.vespene:
+        return found
     ability = _ability(f"Build_{name}")
     if scene.total(mine) >= wanted or not scene.can_pay(ability):
         return found
@@ -293,7 +296,7 @@ def idle_workers(scene: Scene) -> list[Intent]:
     if len(scene.halls) == 0:
         return []
     best = int(scene.halls[int(np.argmax(want))])
-    patch = _patch_near(scene, *scene.point(best))
+    patch = patch_near(scene, *scene.point(best))
     if patch == 0:
         return []
     if len(idle):
@@ -312,7 +315,7 @@ def idle_workers(scene: Scene) -> list[Intent]:
     return found
 
 
-def _patch_near(scene: Scene, x: float, y: float) -> int:
+def patch_near(scene: Scene, x: float, y: float) -> int:
     """Returns the tag of a mineral field near a point, 0 if there is none."""
     units = scene.world.units
     fields = scene.unit_rules["mineral_field"][units["unit_type"]] != 0

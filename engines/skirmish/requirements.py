@@ -119,6 +119,15 @@ def _cost_error(w: State, row: int, ability: int) -> int:
 
 
 @kernel
+def _queue_length(w: State, row: int) -> int:
+    """Returns how many orders a building can queue."""
+    addon = w.units[row].addon
+    if addon >= 0 and w.unit_rules[w.units[addon].unit_type].add_on == 2:
+        return REACTOR_QUEUE_LENGTH
+    return QUEUE_LENGTH
+
+
+@kernel
 def _state_error(w: State, row: int, ability: int) -> int:
     """Returns why the unit cannot take this kind of order in the state it is in."""
     rule = w.ability_rules[ability]
@@ -131,16 +140,11 @@ def _state_error(w: State, row: int, ability: int) -> int:
     if unit.carrier >= 0:
         return codes.NOT_SUPPORTED
     queue = kind == rules.TRAIN or kind == rules.RESEARCH
-    if queue or kind == rules.WARP:
-        if w.unit_rules[unit.unit_type].needs_power and unit.powered == 0:
-            return codes.ERROR
-    if queue:
-        limit = QUEUE_LENGTH
-        if unit.addon >= 0:
-            if w.unit_rules[w.units[unit.addon].unit_type].add_on == 2:
-                limit = REACTOR_QUEUE_LENGTH
-        if unit.order_count >= limit:
-            return codes.QUEUE_IS_FULL
+    dark = w.unit_rules[unit.unit_type].needs_power and unit.powered == 0
+    if dark and (queue or kind == rules.WARP):
+        return codes.ERROR
+    if queue and unit.order_count >= _queue_length(w, row):
+        return codes.QUEUE_IS_FULL
     if kind == rules.ADD_ON and unit.addon >= 0:
         return codes.CANT_QUEUE
     busy = unit.order_count > 0
@@ -238,6 +242,20 @@ def _point_error(w: State, row: int, ability: int, x: float, y: float) -> int:
 
 
 @kernel
+def _target_error(w: State, row: int, ability: int, tag: int) -> int:
+    other = find(w, tag)
+    if other < 0:
+        return codes.CANT_TARGET_THAT_UNIT
+    kind = w.ability_rules[ability].kind
+    if kind != rules.BUILD and kind != rules.TUMOR:
+        return _unit_target_error(w, row, ability, other)
+    unit = w.units[other]
+    if unit.owner == w.units[row].owner and unit.build_progress < 1.0:
+        return codes.SUCCESS
+    return _point_error(w, row, ability, unit.x, unit.y)
+
+
+@kernel
 def order_error(
     w: State, row: int, ability: int, target: int, tag: int, x: float, y: float
 ) -> int:
@@ -259,15 +277,7 @@ def order_error(
     if rule.kind == rules.SPELL and rule.target == 2 and target != 2:
         return codes.MUST_TARGET_UNIT
     if target == 2:
-        other = find(w, tag)
-        if other < 0:
-            return codes.CANT_TARGET_THAT_UNIT
-        if needs_place:
-            unit = w.units[other]
-            if unit.owner == w.units[row].owner and unit.build_progress < 1.0:
-                return codes.SUCCESS
-            return _point_error(w, row, ability, unit.x, unit.y)
-        return _unit_target_error(w, row, ability, other)
+        return _target_error(w, row, ability, tag)
     if target == 1:
         return _point_error(w, row, ability, x, y)
     return codes.SUCCESS

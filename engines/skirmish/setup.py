@@ -37,6 +37,9 @@ def _put_neutrals(world: World, game_map: maps.GameMap) -> None:
             _mark(world, item.x, item.y, half, 1)
             margin = (half[0] + RESOURCE_MARGIN, half[1] + RESOURCE_MARGIN)
             _mark(world, item.x, item.y, margin, 2)
+    for base in game_map.bases:  # the one place that is near enough and not too near
+        column, line = int(base.x), int(base.y)
+        world.occupied[line - 2 : line + 3, column - 2 : column + 3] &= 1
     for unit_type, x, y in game_map.neutrals:
         entries.spawn(world.state, unit_type, world_lib.NEUTRAL, x, y, 1.0)
         if unit_type == maps.ROCK:

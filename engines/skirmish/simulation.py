@@ -255,8 +255,10 @@ def _make_step(w: State, row: int, kind: int) -> bool:
         return archon_order(w, row)
     if kind == rules.TUMOR:
         return _tumor_order(w, row)
-    work_queue(w, row)
-    return False
+    if kind == rules.TRAIN or kind == rules.RESEARCH:
+        work_queue(w, row)
+        return False
+    return True
 
 
 @kernel
@@ -272,9 +274,15 @@ def _go_step(w: State, row: int, kind: int) -> bool:
         return _unload_order(w, row)
     if kind == rules.PATROL:
         return _patrol_order(w, row)
-    if kind == rules.REPAIR:
-        return _repair_order(w, row)
-    return True
+    return _repair_order(w, row)
+
+
+@kernel
+def _goes_and_does(kind: int) -> bool:
+    """Returns whether an order of this kind is carried out by `_go_step`."""
+    transport = kind == rules.LOAD or kind == rules.SMART or kind == rules.UNLOAD_AT
+    other = kind == rules.PATROL or kind == rules.REPAIR or kind == rules.SPELL
+    return transport or other
 
 
 @kernel
@@ -290,22 +298,14 @@ def _act(w: State, row: int) -> None:
         done = _go_fight(w, row)
     elif kind == rules.RETURN:
         done = _return_order(w, row)
-    elif kind == rules.TRAIN or kind == rules.RESEARCH or kind in (
-        rules.BUILD,
-        rules.MORPH,
-        rules.HATCH,
-        rules.ADD_ON,
-        rules.LAND,
-        rules.ARCHON,
-        rules.TUMOR,
-    ):
-        done = _make_step(w, row, kind)
-    else:
+    elif _goes_and_does(kind):
         done = _go_step(w, row, kind)
+    else:
+        done = _make_step(w, row, kind)
     # The unit may have died of its own order (a drone became a building).
-    if done and w.units[row].alive and w.units[row].tag == tag:
-        if w.units[row].order_count > 0:
-            drop_order(w, row, 0)
+    same = w.units[row].alive and w.units[row].tag == tag
+    if done and same and w.units[row].order_count > 0:
+        drop_order(w, row, 0)
 
 
 @kernel
@@ -320,10 +320,10 @@ def _idle(w: State, row: int) -> None:
         tend(w, row, 6.0, False)
     elif unit.unit_type == rules.SHIELD_BATTERY and unit.powered:
         tend(w, row, 6.0, True)
-    elif unit.unit_type == rules.GATEWAY:
-        if w.upgrades[unit.owner, rules.UPGRADE_WARP_GATE] and unit.powered:
-            if unit.autocast & (1 << AUTOCAST_WARP_GATE) == 0:
-                push_order(w, row, MORPH_WARP_GATE, 0, 0, 0.0, 0.0)
+    elif unit.unit_type == rules.GATEWAY and unit.powered:
+        wanted = unit.autocast & (1 << AUTOCAST_WARP_GATE) == 0
+        if wanted and w.upgrades[unit.owner, rules.UPGRADE_WARP_GATE]:
+            push_order(w, row, MORPH_WARP_GATE, 0, 0, 0.0, 0.0)
 
 
 @kernel

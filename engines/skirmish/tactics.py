@@ -20,11 +20,13 @@ class Front:
     """What the bot's army is doing.
 
     attacking: whether it is out. target: where to. wave: food at which the next attack starts.
-    control: 0 to 1, how well it is led. last_order: loop of the last army-wide order.
+    control: 0 to 1, how well it is led. share: of the army that is taken along. last_order: loop of the last army-wide order.
+    balance: value killed less value lost, of fights long past. peak_food: most ever used.
     """
 
     wave: float
     control: float
+    share: float
     start: tuple[float, float]
     enemy_start: tuple[float, float]
     attacking: bool = False
@@ -32,6 +34,8 @@ class Front:
     last_order: int = -1000
     searched: int = 0
     began_food: float = 0.0
+    balance: int = 0
+    peak_food: float = 0.0
 
 
 def rally_point(scene: Scene, front: Front) -> tuple[float, float]:
@@ -88,15 +92,21 @@ def next_target(scene: Scene, front: Front, dice: Dice) -> tuple[float, float]:
     return base.x, base.y
 
 
-def _fighters(scene: Scene) -> np.ndarray:
-    """Returns the army that goes out: all but queens at home."""
-    army = scene.army
+def _fighters(scene: Scene, front: Front) -> np.ndarray:
+    """Returns the army that goes out: all but queens and those that are forgotten."""
+    army = _remembered(scene, front)
     return army[scene.types[army] != 126]
+
+
+def _remembered(scene: Scene, front: Front) -> np.ndarray:
+    """Returns the army without those that the player never thinks of, always the same ones."""
+    army = scene.army
+    return army[(scene.rows[army] * 37) % 100 < 100 * front.share]
 
 
 def lead(scene: Scene, front: Front, dice: Dice) -> list[Intent]:
     """Returns the army's orders for this moment."""
-    fighters = _fighters(scene)
+    fighters = _fighters(scene, front)
     danger = threat(scene)
     if danger is not None:
         intent = _defend(scene, front, danger)
@@ -108,6 +118,7 @@ def lead(scene: Scene, front: Front, dice: Dice) -> list[Intent]:
     if front.attacking:
         return _press(scene, front, fighters, dice)
     strong = scene.food_army >= front.wave or scene.food_used >= 185
+    strong = strong or _has_won_a_fight(scene, front)
     if strong:
         front.attacking = True
         front.target = next_target(scene, front, dice)
@@ -117,24 +128,35 @@ def lead(scene: Scene, front: Front, dice: Dice) -> list[Intent]:
     return _gather(scene, front, fighters)
 
 
+def _has_won_a_fight(scene: Scene, front: Front) -> bool:
+    """Returns whether the enemy has just lost so much more that now is the time to go."""
+    record = scene.world.players[scene.player]
+    killed = int(record["killed_minerals"] + record["killed_vespene"])
+    balance = killed - int(record["lost_minerals"] + record["lost_vespene"])
+    won = balance - front.balance > 700 and scene.food_army > 0.55 * front.wave
+    # Old fights count less and less.
+    front.balance += (balance - front.balance) // 16
+    return won and threat(scene) is None
+
+
 def _defend(
     scene: Scene, front: Front, danger: tuple[float, float, float]
 ) -> list[Intent] | None:
     """Returns the answer to an attack on own bases; None if the army should not come back."""
     x, y, strength = danger
-    army = scene.army
+    army = _remembered(scene, front)
     if front.attacking and strength < 0.25 * scene.food_army:
         return None
     if scene.loop - front.last_order < 40 and not front.attacking:
         return []
     front.last_order = scene.loop
     helpers = army
-    if len(army) == 0 or scene.food_army < strength * 0.5:
-        # Workers fight when a few enemies are at the door and there is nobody else.
-        if strength <= 8 and len(scene.workers) > 8:
-            dx, dy = scene.x[scene.workers] - x, scene.y[scene.workers] - y
-            close = scene.workers[np.argsort(dx * dx + dy * dy, kind="stable")]
-            helpers = np.concatenate([army, close[: int(strength * 2)]])
+    alone = len(army) == 0 or scene.food_army < strength * 0.5
+    # Workers fight when a few enemies are at the door and there is nobody else.
+    if alone and strength <= 8 and len(scene.workers) > 8:
+        dx, dy = scene.x[scene.workers] - x, scene.y[scene.workers] - y
+        close = scene.workers[np.argsort(dx * dx + dy * dy, kind="stable")]
+        helpers = np.concatenate([army, close[: int(strength * 2)]])
     if len(helpers) == 0:
         return []
     front.attacking = False
@@ -183,13 +205,14 @@ def _gather(scene: Scene, front: Front, fighters: np.ndarray) -> list[Intent]:
     return [Intent(ATTACK, tags, point=(x, y), where=scene.point(int(away[0])))]
 
 
-def is_hopeless(scene: Scene) -> bool:
+def is_hopeless(scene: Scene, front: Front) -> bool:
     """Returns whether a sensible player would leave: no way to make a fight of it."""
+    front.peak_food = max(front.peak_food, scene.food_used)
     if len(scene.halls) == 0 and scene.minerals < 400 and scene.food_army < 6:
         return True
-    danger = threat(scene)
-    if danger is None or scene.loop < 2500:
+    if scene.loop < 2500:
         return False
-    beaten = scene.food_army < 0.2 * danger[2] and danger[2] > 14
-    ruined = len(scene.workers) < 10 or scene.food_used < 24
-    return beaten and (ruined or danger[2] > 45)
+    if scene.food_used < 0.45 * front.peak_food and scene.food_army < 8:
+        return True
+    danger = threat(scene)
+    return danger is not None and danger[2] > 14 and scene.food_army < 0.2 * danger[2]

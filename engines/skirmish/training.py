@@ -41,7 +41,10 @@ def _next_unit(scene: Scene, plan: Plan, dice: Dice) -> Intent | None:
     """Returns the intent for the unit type that is furthest behind its share."""
     mix = plan.style["mix"]
     shares = []
+    flyers = _enemy_flyers(scene)
     for name, weight in mix.items():
+        if flyers and scene.unit_rules[rules.unit_id(name)]["air_damage"] > 0:
+            weight *= 3.0
         if weight > 0:
             have = scene.total(rules.unit_id(name)) + scene.made.get(name, 0)
             shares.append(((have + 1) / weight, name))
@@ -54,6 +57,13 @@ def _next_unit(scene: Scene, plan: Plan, dice: Dice) -> Intent | None:
         if scene.minerals < 250 and not _is_blocked(scene, name):
             return None
     return None
+
+
+def _enemy_flyers(scene: Scene) -> bool:
+    """Returns whether the enemy is seen with flying fighters."""
+    kinds = scene.enemies["unit_type"][scene.enemies["flying"] == 1]
+    rule = scene.unit_rules[kinds]
+    return bool(np.any((rule["ground_damage"] > 0) | (rule["air_damage"] > 0)))
 
 
 def _is_blocked(scene: Scene, name: str) -> bool:

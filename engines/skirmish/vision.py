@@ -167,7 +167,7 @@ def _mark_units(w: State) -> None:
         column = min(max(int(unit.x), 0), columns - 1)
         fixed = (
             unit.owner == NEUTRAL and w.unit_rules[unit.unit_type].critter == 0
-        ) or w.unit_rules[unit.unit_type].footprint > 0
+        ) or (w.unit_rules[unit.unit_type].footprint > 0 and unit.cloaked == 0)
         before = unit.seen
         seen = 0
         detected = 0
@@ -175,9 +175,8 @@ def _mark_units(w: State) -> None:
             bit = 1 << p
             if unit.owner == p or w.visibility[p, line, column] == 2:
                 seen |= bit
-            elif before & bit and fixed and unit.owner != p and unit.flying == 0:
-                if unit.cloaked == 0 or unit.detected & bit:
-                    _remember(w, p, row)
+            elif before & bit and fixed and unit.flying == 0:
+                _remember(w, p, row)
             if w.detection[p, line, column]:
                 detected |= bit
         unit.seen = seen
