@@ -14,7 +14,7 @@ from starmill.pipelines import sink
 from starmill.schema import errors, manifest, storage, table
 from tests.pipelines import builds
 
-pytestmark = pytest.mark.usefixtures("quiet_beam")
+pytestmark = [pytest.mark.usefixtures("quiet_beam"), pytest.mark.timeout(900)]
 
 
 @pytest.fixture

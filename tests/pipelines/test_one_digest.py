@@ -37,6 +37,7 @@ def nothing_left():
     )
 
 
+@pytest.mark.timeout(1500)
 @pytest.mark.usefixtures("nothing_left")
 def test_two_processes_another_order_and_games_killed(ladder, expected, tmp_path):
     done = builds.build(
@@ -51,6 +52,7 @@ def test_two_processes_another_order_and_games_killed(ladder, expected, tmp_path
     assert done.stdout.splitlines()[-1].endswith(expected)
 
 
+@pytest.mark.timeout(1500)
 @pytest.mark.usefixtures("nothing_left")
 def test_a_killed_worker_then_ctrl_c_then_a_second_run(ladder, expected, tmp_path):
     output = tmp_path / "data"
@@ -74,6 +76,7 @@ def test_a_killed_worker_then_ctrl_c_then_a_second_run(ladder, expected, tmp_pat
     assert cli.main(["verify", str(output)]) == 0
 
 
+@pytest.mark.timeout(1500)
 @pytest.mark.slow
 def test_prism(ladder, expected, tmp_path):
     prism = builds.ROOT / ".cache/prism/prism"
@@ -113,7 +116,7 @@ def flink():
 
 
 @pytest.mark.flink
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1500)
 def test_flink_with_two_task_slots(ladder, expected, flink, tmp_path):
     done = builds.build(
         ladder, tmp_path / "data", *flink, "--environment_type=LOOPBACK"

@@ -17,6 +17,7 @@ from starmill.schema import codec, errors, replay
 from starmill.schema import settings as settings_lib
 from tests import short_games
 
+pytestmark = pytest.mark.timeout(900)
 DEADLINES = client.Deadlines(start=300, load=300, play=120)
 IMPATIENT = client.Deadlines(start=300, load=300, play=3)
 
