@@ -95,7 +95,7 @@ def action_frames(events: Iterable[GameEvent]) -> dict[int, list[int]]:
             mine.append((loop, camera))
         elif not camera:
             mine[-1] = (loop, False)
-    return {player: _frames(mine, last_loop) for player, mine in entries.items()}
+    return {player: _frames(entries[player], last_loop) for player in sorted(entries)}
 
 
 def _frames(entries: Sequence[tuple[int, bool]], last_loop: int) -> list[int]:

@@ -192,6 +192,10 @@ class BitReader:
         position, end = self._position, self._position + count
         if end > 8 * len(self._data):
             raise errors.FormatError(_ENDS.format(position // 8))
+        self._position = end
+        offset = position % 8
+        if 0 < count <= 8 - offset:  # most values: within one byte
+            return self._data[position // 8] >> offset & (1 << count) - 1
         value = 0
         while position < end:
             offset = position % 8
@@ -199,7 +203,6 @@ class BitReader:
             piece = self._data[position // 8] >> offset & (1 << take) - 1
             value = value << take | piece
             position += take
-        self._position = end
         return value
 
     def _integer(self, bounds: tuple[int, int]) -> int:

@@ -27,6 +27,8 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
+
 from starmill.converters import timing
 from starmill.engines import mpq, replay_file, values
 from starmill.schema import errors
@@ -37,6 +39,7 @@ _log = logging.getLogger(__name__)
 MAX_SECONDS = 2.0
 MAX_BYTES = 512 << 20
 _SHARED = Path(__file__).resolve().parent.parent.parent / "shared"
+_OWN = Path(__file__).resolve().parent / "golden/replays/skirmish.SC2Replay"
 _NUMBERS = [0, 1, 2, 0x7F, 0x80, 0xFF, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF]
 _MEMBERS = [
     "replay.details", "replay.details.backup", "replay.initData", "replay.initData.backup",
@@ -44,7 +47,7 @@ _MEMBERS = [
 ]  # fmt: skip
 # Building whole values is slow and not what reads replays in bulk: one input in so many,
 # and so many events of it.
-_WHOLE_EVERY = 8
+_WHOLE_EVERY = 16
 _WHOLE_EVENTS = 40
 # Game events left in a real replay.
 _EVENTS = 120
@@ -61,7 +64,7 @@ def seeds() -> list[bytes]:
     found.append(factory.archive(factory.members(), factory.header(), sector_shift=0))
     found.append(factory.archive(factory.members(), factory.header(), method=2))
     real = sorted(_SHARED.glob("*/**/*.SC2Replay")) if _SHARED.is_dir() else []
-    for path in real:
+    for path in [_OWN, *real]:
         data = path.read_bytes()
         members = _unpacked(data)
         header = members.pop("header", b"")
@@ -175,17 +178,16 @@ def damaged_tables(data: bytes, rng: random.Random) -> bytes:
         start, size = 1024 + offset, 16 * min(count, 64)
         if start + size > len(data) or not size:
             continue
-        table = bytearray(
-            factory.crypt_table(data[start : start + size], name, decrypt=True)
-        )
+        stored = np.frombuffer(data[start : start + size], "<u4")
+        table = bytearray(mpq.decrypt_table(stored, name).tobytes())
         for _ in range(rng.choice([0, 1, 2, 8])):
             at = 4 * rng.randrange(size // 4)
             old = struct.unpack_from("<I", table, at)[0]
             near = (old + rng.choice([-1, 1, 16])) & 0xFFFFFFFF
             flags = old ^ 1 << rng.randrange(32)
             struct.pack_into("<I", table, at, rng.choice([near, flags, *_NUMBERS]))
-        stored = factory.crypt_table(bytes(table), name)
-        data = data[:start] + stored + data[start + size :]
+        stored = mpq.encrypt_table(np.frombuffer(bytes(table), "<u4"), name)
+        data = data[:start] + stored.tobytes() + data[start + size :]
     return data
 
 

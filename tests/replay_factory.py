@@ -33,6 +33,7 @@ def _crypt_table() -> list[int]:
 _TABLE = _crypt_table()
 
 
+@functools.cache
 def name_hash(name: str, kind: int) -> int:
     one, two = 0x7FED7FED, 0xEEEEEEEE
     for c in name.upper().encode():
@@ -41,6 +42,7 @@ def name_hash(name: str, kind: int) -> int:
     return one
 
 
+@functools.lru_cache(4096)
 def crypt_table(data: bytes, name: str, *, decrypt: bool = False) -> bytes:
     one, two, out = name_hash(name, 3), 0xEEEEEEEE, []
     for (word,) in struct.iter_unpack("<I", data[: len(data) // 4 * 4]):

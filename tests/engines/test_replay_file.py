@@ -12,6 +12,7 @@ from starmill.engines import replay_file
 from starmill.schema import errors, maps, selection
 from starmill.schema.replay import MmrSource, RejectReason, ReplayRow
 from tests import replay_factory as factory
+from tests.conftest import ROOT
 
 # The rule that the manifest's `verdict_3500` column was made with.
 VERDICT_RULE = dataclasses.replace(
@@ -379,6 +380,26 @@ def test_skirmish_replays_are_marked() -> None:
     other = replay_file.replay_row(factory.replay())
     assert selection.reject_reason(other, selection.PRESETS["skirmish"]) == "engine"
     assert selection.reject_reason(other, selection.PRESETS["unplugged"]) is None
+
+
+def test_a_replay_that_skirmish_wrote() -> None:
+    path = ROOT / "tests/golden/replays/skirmish.SC2Replay"
+    row = replay_file.replay_row(path.read_bytes(), str(path))
+    assert (row.status, row.engine, row.game_version) == (
+        "ok",
+        "skirmish",
+        "4.9.1.74456",
+    )
+    assert (row.ladder, row.human_players, row.duration_loops) == (True, 2, 5870)
+    assert [player.mmr for player in row.players] == [3570, 3472]
+    frames = timing.action_frames(
+        replay_file.open_replay(path.read_bytes()).game_events()
+    )
+    assert {p: (len(loops), loops[-1]) for p, loops in frames.items()} == {
+        1: (129, 5870),
+        2: (157, 5870),
+    }
+    assert list(frames) == [1, 2]
 
 
 @pytest.mark.parametrize(
