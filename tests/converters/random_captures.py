@@ -99,28 +99,36 @@ class Episode:
                     value = self.rng.choice((-0.25, -1.0, side + 0.5, *self.floats))
                 setattr(message, name, value)
 
+    def number(self, message: Any, field: Any) -> None:
+        rng = self.rng
+        if field.type == field.TYPE_FLOAT:
+            setattr(message, field.name, rng.choice(self.floats))
+        elif field.type == field.TYPE_BOOL:
+            setattr(message, field.name, self.maybe(0.5))
+        elif field.type == field.TYPE_INT32:
+            setattr(message, field.name, rng.choice(INTEGERS))
+        elif field.type == field.TYPE_UINT64:
+            setattr(message, field.name, rng.choice(TAGS))
+        elif field.enum_type is not None:
+            value = rng.choice(field.enum_type.values).number
+            setattr(message, field.name, value)
+
     def unit(self, message: Any) -> None:
         rng = self.rng
         for field in raw_pb2.Unit.DESCRIPTOR.fields:
-            if field.is_repeated or self.maybe(0.25):
-                continue
-            if field.type == field.TYPE_FLOAT:
-                setattr(message, field.name, rng.choice(self.floats))
-            elif field.type == field.TYPE_BOOL:
-                setattr(message, field.name, self.maybe(0.5))
-            elif field.type == field.TYPE_INT32:
-                setattr(message, field.name, rng.choice(INTEGERS))
-            elif field.type == field.TYPE_UINT64:
-                setattr(message, field.name, rng.choice(TAGS))
-            elif field.enum_type is not None:
-                value = rng.choice(field.enum_type.values).number
-                setattr(message, field.name, value)
+            if not field.is_repeated and not self.maybe(0.25):
+                self.number(message, field)
         if self.maybe(0.9):
             message.unit_type = rng.choice(self.types)
         if not self.tame and self.maybe(0.002):
             message.unit_type = rng.choice((254, 1, 3999, 2**32 - 1))
         if self.maybe(0.9):
             self.point(message.pos)
+        self.belongings(message)
+
+    def belongings(self, message: Any) -> None:
+        """Orders, buffs, passengers."""
+        rng = self.rng
         for _ in range(rng.choice((0, 0, 1, 2, 3, 4, 6))):
             self.order(message.orders.add())
         message.buff_ids.extend(
@@ -228,24 +236,33 @@ class Episode:
         if self.maybe(0.2):
             ability = rng.choice((*self.abilities, 0, -1, 4599))
         if kind in ("cmd", "cmd_pt", "cmd_unit"):
-            command = action.action_raw.unit_command
-            if self.maybe(0.95):
-                command.ability_id = ability
-            command.unit_tags.extend(chosen)
-            if self.maybe(0.6):
-                command.queue_command = self.maybe(0.5)
-            if kind == "cmd_pt":
-                command.target_world_space_pos.SetInParent()
-                self.point(command.target_world_space_pos)
-            elif kind == "cmd_unit":
-                command.target_unit_tag = rng.choice(tags)
+            self.command(action.action_raw.unit_command, kind, ability, chosen, tags)
         elif kind == "autocast":
             action.action_raw.toggle_autocast.ability_id = ability
             action.action_raw.toggle_autocast.unit_tags.extend(chosen)
         elif kind == "camera":
             self.point(action.action_raw.camera_move.center_world_space)
             action.action_raw.camera_move.SetInParent()
-        elif kind == "chat":
+        else:
+            self.no_raw_action(action, kind, ability)
+
+    def command(
+        self, command: Any, kind: str, ability: int, chosen: list[int], tags: list[int]
+    ) -> None:
+        if self.maybe(0.95):
+            command.ability_id = ability
+        command.unit_tags.extend(chosen)
+        if self.maybe(0.6):
+            command.queue_command = self.maybe(0.5)
+        if kind == "cmd_pt":
+            command.target_world_space_pos.SetInParent()
+            self.point(command.target_world_space_pos)
+        elif kind == "cmd_unit":
+            command.target_unit_tag = self.rng.choice(tags)
+
+    def no_raw_action(self, action: Any, kind: str, ability: int) -> None:
+        """What has to be skipped; "nothing" stays an empty action."""
+        if kind == "chat":
             action.action_chat.message = "gl hf"
         elif kind == "ui":
             action.action_ui.select_army.selection_add = True
@@ -482,7 +499,7 @@ ODDITIES: dict[str, Any] = {
     **{
         f"{path}={value}": _edit_settings(path, value)
         for path, values in {
-            "raw_settings/num_unit_features": (0, 38, 39, 46, 47, 50),
+            "raw_settings/num_unit_features": (0, 38, 39, 46),
             "raw_settings/max_unit_count": (0, -1, 1, 2000),
             "raw_settings/max_unit_selection_size": (15, 16, 500),
             "raw_settings/resolution": ({}, {"x": 0, "y": 0}, {"x": 8, "y": 9}),
