@@ -7,6 +7,7 @@ Out: `Dataset`. Filters work on the table; nothing is decoded before it is asked
 import dataclasses
 import functools
 import hashlib
+import os
 import zlib
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any
@@ -27,7 +28,10 @@ MMR_RULES = ("own", "both")
 
 
 def open_dataset(
-    reference: str, *, registry_file: str | None = None, **filters: Any
+    reference: str | os.PathLike[str],
+    *,
+    registry_file: str | None = None,
+    **filters: Any,
 ) -> "Dataset":
     """Opens a dataset; refuses one that is not what the reference says.
 
