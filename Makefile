@@ -54,6 +54,7 @@ perf: setup
 
 # Damaged replays at the reader; every input is a function of its number. INPUTS=... for less.
 fuzz: setup
+	$(BIN)/python -m tests.fuzz_converter
 	$(BIN)/python -m tests.fuzz_replays --inputs $(or $(INPUTS),200000)
 
 clean:
