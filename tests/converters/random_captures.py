@@ -5,11 +5,13 @@ values that rules turn on (boundaries, defaults, duplicates, overflow), not from
 `tame=True` leaves out what makes a converter refuse: unknown ids, points off the grid.
 """
 
+import dataclasses
 import random
 from typing import Any
 
 from starmill.converters import capture as capture_lib
 from starmill.converters import protos
+from starmill.schema import settings as settings_lib
 from starmill.schema import specs, vocab
 
 raw_pb2, sc2api_pb2 = protos.raw_pb2, protos.sc2api_pb2
@@ -380,6 +382,29 @@ def capture(
         steps=messages,
         agent_actions=actions,
         meta={"name": f"random_{seed}", "seed": seed, "compare_unit_tags": "exact"},
+    )
+
+
+def typical(seed: int, steps: int) -> capture_lib.Capture:
+    """A tame episode of a common size: the paper's settings and two hundred units."""
+    made = Episode(seed, tame=True, wild=False)
+    made.settings = settings_lib.UNPLUGGED.to_json()
+    made.width, made.height = 176, 184
+    messages = []
+    for _ in range(steps):
+        step = made.step()
+        message = sc2api_pb2.ResponseObservation.FromString(step.player)
+        units = message.observation.raw_data.units
+        while len(units) < 200:
+            made.unit(units.add())
+        data = message.SerializeToString(deterministic=True)
+        messages.append(dataclasses.replace(step, player=data))
+    return capture_lib.Capture(
+        settings=made.settings,
+        game_info=made.game_info(),
+        replay_info=made.replay_info(),
+        steps=tuple(messages),
+        meta={"name": f"typical_{seed}"},
     )
 
 
