@@ -123,6 +123,17 @@ def test_one_damaged_member_does_not_hide_the_others(tmp_path: Path) -> None:
     assert found["b.SC2Replay"] == b"y"
 
 
+def test_wrong_bytes_of_the_right_length_are_seen(tmp_path: Path) -> None:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as pack:
+        pack.writestr(zipfile.ZipInfo("a.SC2Replay"), b"plain stored bytes")
+    path = tmp_path / "p.zip"
+    path.write_bytes(out.getvalue().replace(b"stored", b"stolen"))
+    ((_, found),) = _read(path)
+    assert found.reason == "unreadable"
+    assert "checksum" in found.detail
+
+
 def test_sizes_are_bounded_before_unpacking(tmp_path: Path) -> None:
     path = tmp_path / "p.zip"
     path.write_bytes(plain_pack({"a.SC2Replay": b"\0" * 100_000}))
