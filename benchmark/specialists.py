@@ -408,10 +408,13 @@ class Specialist:
             return None
         if self._minerals < self._plan.soldier_cost:
             return None
-        trainers = self._idle(self._mine(self._plan.soldiers_from))
+        trainers = self._mine(self._plan.soldiers_from)
+        trainers = trainers[self._column("order_length", trainers) < 2]
         if not len(trainers):
             return None
-        return self._command(self._plan.functions["soldier"], trainers[:1])
+        # Any of them: the first may be one whose orders the game keeps refusing.
+        chosen = self._generator.choice(trainers, 1)
+        return self._command(self._plan.functions["soldier"], chosen)
 
     def _attack(self) -> Arrays | None:
         soldiers = self._soldiers()
