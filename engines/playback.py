@@ -175,7 +175,7 @@ class Player:
             return file.read_bytes()
         except OSError as error:
             raise errors.EngineMissing(
-                f"replay needs the map {path}; expected {file}: {error.strerror}"
+                f"replay needs the map {path}, which is not in $SC2PATH/Maps"
             ) from error
 
     def observe(self) -> Seen:

@@ -63,14 +63,15 @@ class Installation:
             base_build: the build whose folder holds the binary.
             data_version: the replay's own; None: the one of `GAME_VERSIONS`.
 
-        Raises EngineMissing, with the versions that are there.
+        Raises EngineMissing, with the versions that are there; it names no folder, since it
+        ends up in the dataset, which must not depend on one.
         """
         number = ".".join(game_version.split(".")[:3])
         binary = self.root / "Versions" / f"Base{base_build:05d}" / "SC2_x64"
         if base_build not in self.builds:
             raise errors.EngineMissing(
                 f"replay needs game version {number} (build {base_build}); "
-                f"found {self.describe()} in {self.root}"
+                f"found {self.describe()} in $SC2PATH"
             )
         known = GAME_VERSIONS.get(number)
         if data_version is None and known and known.base_build == base_build:

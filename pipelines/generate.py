@@ -40,6 +40,7 @@ WORK = "_work"
 DATAFLOW_MIN_RAM = "8GB"
 # How errors raised on purpose look inside what Beam makes of them.
 _OURS = re.compile(r"(?:starmill\.schema\.errors\.)?ConfigError: ([^\n]+)")
+_SYSTEMS = re.compile(r"(?:OSError|PermissionError): (\[Errno \d+\][^\n]+)")
 _BEAM_ERRORS = (RuntimeError, ValueError, OSError, errors.StarmillError)
 
 
@@ -263,7 +264,8 @@ def run_errors() -> Iterator[None]:
     except local_workers.WorkerLost:
         raise
     except _BEAM_ERRORS as error:
-        ours = _OURS.findall(f"{type(error).__name__}: {error}")
+        text = f"{type(error).__name__}: {error}"
+        ours = _OURS.findall(text) or _SYSTEMS.findall(text)
         if ours:
             raise errors.ConfigError(ours[-1].strip()) from error
         raise
@@ -328,14 +330,14 @@ def _finished(request: Request, made: plan.Plan) -> manifest.Manifest | None:
         "starmill's release": found.starmill,
     }
     differ = [key for key, value in wanted.items() if has[key] != value]
+    if request.work is None and (differ or not request.keep_work):
+        remove(request.work_folder)  # made to find out; the dataset stays as it was
     if differ:
         raise errors.ConfigError(
             f"{request.output}: already holds {found.reference()}, which differs in "
             f"{', '.join(differ)}. A finished dataset never changes: give the new one "
             "another --output (and --extend this one to reuse its episodes)"
         )
-    if not request.keep_work:
-        remove(request.work_folder)
     return found
 
 

@@ -364,11 +364,14 @@ def quarantine_row(
 
     source is the file's name alone: a dataset must not depend on where its replays lay.
     """
+    reason = reason_of(error)
     detail = error.detail if isinstance(error, errors.ReplayError) else str(error)
+    if reason == RejectReason.ENGINE_REFUSED and row.engine == "sc2":
+        detail += "; a replay of StarCraft II needs that game in $SC2PATH"
     return table.QuarantineRow(
         replay_id=row.replay_id,
         player_id=side,
         source=row.file_stem,
-        reason=reason_of(error).value,
+        reason=reason.value,
         detail=detail,
     )

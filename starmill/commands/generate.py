@@ -8,7 +8,7 @@ import json
 import logging
 import os
 import sys
-from typing import Any
+from typing import Any, NoReturn
 
 from apache_beam.options import pipeline_options
 
@@ -162,7 +162,7 @@ def run(args: argparse.Namespace) -> int:
     return _print_outcome(args, request, outcome)
 
 
-def _begin_again(args: argparse.Namespace, error: local_workers.WorkerLost) -> None:
+def _begin_again(args: argparse.Namespace, error: local_workers.WorkerLost) -> NoReturn:
     if args.retry >= _RETRIES:
         raise errors.EngineError(
             f"workers died {args.retry + 1} times ({error}); is the machine out of "
@@ -321,6 +321,9 @@ def _print_outcome(
         )
     for row in failures[:_SHOWN]:
         print(f"{row.replay_id}-{row.player_id}: {row.reason}: {row.detail}")
+    if {"engine_missing", "engine_refused"} & set(reasons):
+        where = request.pool.root
+        print(f"SC2PATH   the game was looked for in {where} (--sc2, or SC2PATH)")
     if len(failures) > _SHOWN:
         print(f"... and {len(failures) - _SHOWN:,} more in quarantine.parquet")
     print(
