@@ -8,6 +8,7 @@ import json
 import logging
 import os
 import sys
+from pathlib import Path
 from typing import Any, NoReturn
 
 from apache_beam.options import pipeline_options
@@ -192,6 +193,8 @@ def _request(args: argparse.Namespace) -> generate.Request:
         )
     if root != sc2.SKIRMISH:
         root = os.path.abspath(os.path.expanduser(root))  # noqa: PTH100, PTH111  # a plain string for workers
+        if args.runner == _LOCAL:  # elsewhere the folder is the workers' own
+            sc2.installation(Path(root))
     deadlines = client.Deadlines(
         start=args.start_deadline, load=args.load_deadline, play=args.play_deadline
     )
