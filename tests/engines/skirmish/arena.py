@@ -21,7 +21,9 @@ def put(
 ) -> int:
     """Creates a unit and returns its row."""
     unit_type = rules.unit_id(kind)
-    return int(entries.spawn(game.world.state, unit_type, player, x, y, done))
+    row = int(entries.spawn(game.world.state, unit_type, player, x, y, done))
+    game.world.units["seen"][row] = 1 << player  # its owner need not wait for a look
+    return row
 
 
 def look(game: game_lib.Game) -> None:

@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 
 from starmill.engines.skirmish import rules
@@ -15,9 +16,11 @@ def test_twelve_workers_earn_what_they_earn_in_the_game(race: int) -> None:
 
 def test_a_load_is_carried_as_a_buff_and_an_order_to_return() -> None:
     game = arena.new_game()
-    game.advance(140)
     units = game.world.units
-    carrying = (units["carry_minerals"] == 5) & (units["owner"] == 1)
+    carrying = np.zeros(len(units), bool)
+    while not carrying.any() and game.loop < 300:
+        game.advance(1)
+        carrying = (units["carry_minerals"] == 5) & (units["owner"] == 1)
     assert carrying.any()
     for row in carrying.nonzero()[0]:
         assert game.world.buffs["id"][row, 0] == rules.BUFF_CARRY_MINERALS
