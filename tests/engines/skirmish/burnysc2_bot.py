@@ -9,6 +9,7 @@ import json
 from sc2 import maps
 from sc2.bot_ai import BotAI
 from sc2.data import Difficulty, Race
+from sc2.ids.unit_typeid import UnitTypeId
 from sc2.main import run_game
 from sc2.player import Bot, Computer
 
@@ -20,8 +21,8 @@ class WorkerBot(BotAI):
 
     async def on_step(self, iteration):
         hall = self.townhalls.first
-        if self.can_afford(hall.unit_type and self.worker_type()) and hall.is_idle:
-            hall.train(self.worker_type())
+        if self.can_afford(UnitTypeId.SCV) and hall.is_idle:
+            hall.train(UnitTypeId.SCV)
         for worker in self.workers.idle:
             worker.gather(self.mineral_field.closest_to(hall))
         if iteration == 5:
@@ -36,11 +37,6 @@ class WorkerBot(BotAI):
                 "expansions": len(self.expansion_locations_list),
             }
             await self.client.leave()
-
-    def worker_type(self):
-        from sc2.ids.unit_typeid import UnitTypeId
-
-        return UnitTypeId.SCV
 
 
 def main():
