@@ -56,7 +56,6 @@ class Profile:
     think_loops: between two looks at the whole game. slip: share of intents that are
     overlooked. act_loops: mean between two actions. workers: share of the style's workers.
     slack: share of the supply that a perfect player keeps ready. control: of the army, 0 to 1.
-    share: of the army that comes along to an attack; the rest is forgotten somewhere.
     human: shows a camera, selections and repeated commands, and leaves lost games.
     """
 
@@ -66,7 +65,6 @@ class Profile:
     workers: float
     slack: float
     control: float
-    share: float
     human: bool
 
     @classmethod
@@ -76,11 +74,10 @@ class Profile:
         return cls(
             think_loops=22.0 + 80.0 * (1.0 - s) + 300.0 * (1.0 - s) * (1.0 - s),
             slip=0.6 * (1.0 - s),
-            act_loops=3.0 + 6.0 * (1.0 - s),
+            act_loops=6.0 + 7.0 * (1.0 - s),
             workers=0.35 + 0.65 * (0.5 * s + 0.5 * s * s),
             slack=0.2 + 0.8 * s,
             control=s,
-            share=0.3 + 0.7 * (0.4 * s + 0.6 * s * s),
             human=human,
         )
 
@@ -159,7 +156,6 @@ class Bot:
         self._front = tactics.Front(
             wave=wave * (0.45 + 0.55 * self.profile.workers),
             control=self.profile.control,
-            share=self.profile.share,
             start=start,
             enemy_start=game.map.starts[1 - setup.start],
         )

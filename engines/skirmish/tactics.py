@@ -12,7 +12,7 @@ from starmill.engines.skirmish.scene import Dice, Intent, Scene
 
 ATTACK, MOVE = 3674, 3794
 HOME_RADIUS = 24.0  # enemies this near a town hall are defended against
-_UNARMED_ARMY = ("Observer", "WarpPrism", "Medivac", "Raven")
+IMPATIENT_LOOP = 9000
 
 
 @dataclasses.dataclass
@@ -20,13 +20,12 @@ class Front:
     """What the bot's army is doing.
 
     attacking: whether it is out. target: where to. wave: food at which the next attack starts.
-    control: 0 to 1, how well it is led. share: of the army that is taken along. last_order: loop of the last army-wide order.
+    control: 0 to 1, how well it is led. last_order: loop of the last army-wide order.
     balance: value killed less value lost, of fights long past. peak_food: most ever used.
     """
 
     wave: float
     control: float
-    share: float
     start: tuple[float, float]
     enemy_start: tuple[float, float]
     attacking: bool = False
@@ -92,21 +91,15 @@ def next_target(scene: Scene, front: Front, dice: Dice) -> tuple[float, float]:
     return base.x, base.y
 
 
-def _fighters(scene: Scene, front: Front) -> np.ndarray:
-    """Returns the army that goes out: all but queens and those that are forgotten."""
-    army = _remembered(scene, front)
-    return army[scene.types[army] != 126]
-
-
-def _remembered(scene: Scene, front: Front) -> np.ndarray:
-    """Returns the army without those that the player never thinks of, always the same ones."""
+def _fighters(scene: Scene) -> np.ndarray:
+    """Returns the army that goes out: all but queens."""
     army = scene.army
-    return army[(scene.rows[army] * 37) % 100 < 100 * front.share]
+    return army[scene.types[army] != 126]
 
 
 def lead(scene: Scene, front: Front, dice: Dice) -> list[Intent]:
     """Returns the army's orders for this moment."""
-    fighters = _fighters(scene, front)
+    fighters = _fighters(scene)
     danger = threat(scene)
     if danger is not None:
         intent = _defend(scene, front, danger)
@@ -117,7 +110,7 @@ def lead(scene: Scene, front: Front, dice: Dice) -> list[Intent]:
         return []
     if front.attacking:
         return _press(scene, front, fighters, dice)
-    strong = scene.food_army >= front.wave or scene.food_used >= 185
+    strong = scene.food_army >= _wave(scene, front) or scene.food_used >= 185
     strong = strong or _has_won_a_fight(scene, front)
     if strong:
         front.attacking = True
@@ -126,6 +119,12 @@ def lead(scene: Scene, front: Front, dice: Dice) -> list[Intent]:
         front.began_food = scene.food_army
         return _press(scene, front, fighters, dice)
     return _gather(scene, front, fighters)
+
+
+def _wave(scene: Scene, front: Front) -> float:
+    """Returns the food at which the army goes out; patience wears thin in long games."""
+    patience = 1.0 - max(scene.loop - IMPATIENT_LOOP, 0) / 12000.0
+    return front.wave * max(patience, 0.35)
 
 
 def _has_won_a_fight(scene: Scene, front: Front) -> bool:
@@ -144,7 +143,7 @@ def _defend(
 ) -> list[Intent] | None:
     """Returns the answer to an attack on own bases; None if the army should not come back."""
     x, y, strength = danger
-    army = _remembered(scene, front)
+    army = scene.army
     if front.attacking and strength < 0.25 * scene.food_army:
         return None
     if scene.loop - front.last_order < 40 and not front.attacking:
@@ -169,7 +168,9 @@ def _press(
 ) -> list[Intent]:
     """Keeps an attack going: new targets, stragglers, retreat when it fails."""
     xs, ys = scene.x[fighters], scene.y[fighters]
-    if scene.food_army < 0.45 * front.began_food and scene.food_army < front.wave * 0.6:
+    brave = 0.45 if scene.loop < IMPATIENT_LOOP else 0.2
+    beaten = scene.food_army < brave * front.began_food
+    if beaten and scene.food_army < _wave(scene, front) * 0.6:
         front.attacking = False
         front.wave = min(front.wave * 1.15 + 4.0, 130.0)
         home = rally_point(scene, front)
