@@ -134,7 +134,12 @@ def make_episode(
 
 def outcome(observation: bytes, player_id: int) -> int | None:
     """Returns +1, 0 or -1 as the observation's result says; None while undecided."""
-    message = protos.sc2api_pb2.ResponseObservation.FromString(observation)
+    try:
+        message = protos.sc2api_pb2.ResponseObservation.FromString(observation)
+    except protos.DecodeError as error:
+        raise errors.ConverterError(
+            f"expected the bytes of a ResponseObservation: {error}"
+        ) from error
     for result in message.player_result:
         if result.player_id == player_id:
             return _OUTCOMES.get(result.result)

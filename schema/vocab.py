@@ -88,17 +88,17 @@ def raw_to_dense(name: str) -> NDArray[np.int32]:
 
 @functools.cache
 def dense_to_raw(name: str) -> NDArray[np.int32]:
-    """Returns the lookup from dense id to raw id; of aliases, the one that is none.
+    """Returns the lookup from dense id to raw id; of aliases, the one the reference names.
 
     name: one of DENSE_TABLES.
     """
     entries = table(name)
-    aliases = {int(raw) for raw in entries.get("aliases", ())}
-    pairs = {int(raw): dense for raw, dense in entries["raw_to_uint8"].items()}
-    out = np.full(max(pairs.values()) + 1, MISSING, np.int32)
-    for raw, dense in pairs.items():
-        if raw not in aliases:
-            out[dense] = raw
+    if "uint8_to_raw" in entries:
+        out = np.array(entries["uint8_to_raw"], np.int32)
+    else:  # one raw id each
+        pairs = {int(raw): dense for raw, dense in entries["raw_to_uint8"].items()}
+        out = np.full(max(pairs.values()) + 1, MISSING, np.int32)
+        out[list(pairs.values())] = list(pairs)
     out.setflags(write=False)
     return out
 
