@@ -69,6 +69,8 @@ def build(
         cwd=ROOT,
         env={**os.environ, **environment},
         start_new_session=True,
+        # A shell's background jobs ignore Ctrl-C, and so would their children.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     ) as process:
         stop = threading.Event()
         thread = None
