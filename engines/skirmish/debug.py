@@ -7,9 +7,11 @@ hold. Drawings are accepted and not drawn.
 import os
 import time
 
+import numpy as np
+
 from starmill.converters.protos import debug_pb2
-from starmill.engines.skirmish import game as game_lib
 from starmill.engines.skirmish import entries, live, rules
+from starmill.engines.skirmish import game as game_lib
 
 _MAX_CREATED = 100
 _RESOURCES = 5000  # what "all resources" adds
@@ -62,7 +64,8 @@ def _create(play: live.LiveGame, wanted: debug_pb2.DebugCreateUnit) -> None:
     known = 0 < wanted.unit_type < len(rules.unit_rules())
     if not known or not rules.unit_rules()["known"][wanted.unit_type]:
         return
-    if wanted.owner not in (1, 2):
+    place = (wanted.pos.x, wanted.pos.y)
+    if wanted.owner not in (1, 2) or not np.isfinite(place).all():
         return
     left, bottom, right, top = play.game.map.playable
     x = min(max(wanted.pos.x, left), right - 1)
@@ -88,6 +91,8 @@ def _set_value(play: live.LiveGame, wanted: debug_pb2.DebugSetUnitValue) -> None
         value_type.Life: "health",
         value_type.Shields: "shield",
     }
+    if not np.isfinite(wanted.value) or wanted.unit_value not in names:
+        return
     for row in _rows(play.game, [wanted.unit_tag]):
         name = names[wanted.unit_value]
         unit = play.game.world.units[row]

@@ -3,12 +3,15 @@
 In: a game and a player. Out: protocol messages for an observation.
 """
 
+import functools
+
 import numpy as np
 from numpy.typing import NDArray
 
 from starmill.converters.protos import common_pb2, ui_pb2
 from starmill.engines.skirmish import game as game_lib
 from starmill.engines.skirmish import rules, view
+from starmill.schema import vocab
 
 
 def selected_rows(game: game_lib.Game, player: int) -> NDArray[np.intp]:
@@ -25,13 +28,25 @@ def abilities(game: game_lib.Game, player: int) -> list[common_pb2.AvailableAbil
     found: set[int] = set()
     for row in rows[np.sort(first)]:
         found.update(game.available_abilities(int(row)))
-    return [available(game, ability) for ability in sorted(found)]
+    return [available(ability) for ability in sorted(found)]
 
 
-def available(game: game_lib.Game, ability: int) -> common_pb2.AvailableAbility:
+def available(ability: int) -> common_pb2.AvailableAbility:
     """Returns one ability as the protocol lists it."""
-    needs_target = bool(rules.ability_rules()["target"][ability])
-    return common_pb2.AvailableAbility(ability_id=ability, requires_point=needs_target)
+    return common_pb2.AvailableAbility(
+        ability_id=ability, requires_point=needs_target(ability)
+    )
+
+
+def needs_target(ability: int) -> bool:
+    """Returns whether the ability can only be given with a point or a unit."""
+    return ability not in _untargeted()
+
+
+@functools.cache
+def _untargeted() -> frozenset[int]:
+    """Returns the abilities that can be given without a target, as clients know them."""
+    return frozenset(f.ability_id for f in vocab.functions() if f.kind == "cmd")
 
 
 def interface(game: game_lib.Game, player: int) -> ui_pb2.ObservationUI:

@@ -39,7 +39,7 @@ def response(
         found = game.available_abilities(
             row, ignore_cost=wanted.ignore_resource_requirements
         )
-        entry.abilities.extend(panels.available(game, ability) for ability in found)
+        entry.abilities.extend(panels.available(ability) for ability in found)
     for place in wanted.placements:
         code = _placement(game, player, place)
         answer.placements.add(result=code)  # type: ignore[arg-type]  # the enum's numbers
@@ -74,7 +74,10 @@ def _pathing(game: game_lib.Game, question: query_pb2.RequestQueryPathing) -> fl
         unit = game.world.units[rows[0]]
         start = (float(unit["x"]), float(unit["y"]))
         if unit["flying"]:
-            return float(np.hypot(end[0] - start[0], end[1] - start[1]))
+            far = float(np.hypot(end[0] - start[0], end[1] - start[1]))
+            return far if np.isfinite(far) else 0.0
+    if not np.isfinite([*start, *end]).all():
+        return 0.0
     return path_length(game.world.walkable, start, end)
 
 

@@ -7,7 +7,7 @@ rules that no sensible player sees.
 import numpy as np
 
 from starmill.engines.skirmish import game as game_lib
-from starmill.engines.skirmish import panels, rules
+from starmill.engines.skirmish import panels
 
 _MEAN_LOOPS = 12  # between two actions
 _MAX_SELECTED = 8
@@ -66,10 +66,9 @@ class RandomPlayer:
         ability = int(self._rng.choice(abilities))
         tags = tuple(int(tag) for tag in game.world.units["tag"][rows])
         queued = bool(self._rng.random() < 0.1)
-        target = int(rules.ability_rules()["target"][ability])
-        if target == rules.TARGETS["none"]:
+        if not panels.needs_target(ability):
             command = game_lib.UnitCommand(player, ability, tags, queued=queued)
-        elif target == rules.TARGETS["unit"] and self._rng.random() < 0.7:
+        elif self._rng.random() < 0.4:
             units = game.world.units
             alive = np.flatnonzero(units["alive"] == 1)
             tag = int(units["tag"][self._rng.choice(alive)])

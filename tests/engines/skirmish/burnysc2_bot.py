@@ -13,7 +13,7 @@ from sc2.ids.unit_typeid import UnitTypeId
 from sc2.main import run_game
 from sc2.player import Bot, Computer
 
-LAST_ITERATION = 60
+LAST_ITERATION = 200
 
 
 class WorkerBot(BotAI):

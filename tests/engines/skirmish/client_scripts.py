@@ -65,7 +65,7 @@ def stream(replay):
         interface_options=options, step_mul=50
     ) as reader:
         reader.start_replay_from_data(Path(replay).read_bytes(), player_id=1)
-        for observation, _ in reader.observations():
+        for observation in reader.observations():
             loops.append(observation.observation.game_loop)
             actions += len(observation.actions)
     return {"first": loops[0], "last": loops[-1], "actions": actions}
