@@ -84,7 +84,10 @@ class Store:
         self._manager.save(
             meta.update,
             args=ocp.args.Composite(
-                state=ocp.args.StandardSave(_flat(state)),
+                # Plain arrays: where they were when saved is nothing to restore.
+                state=ocp.args.StandardSave(
+                    {name: np.asarray(leaf) for name, leaf in _flat(state).items()}
+                ),
                 meta=ocp.args.JsonSave(dataclasses.asdict(meta)),
             ),
         )
@@ -98,17 +101,19 @@ class Store:
         return _meta(found["meta"], self._folder / str(step))
 
     def restore(self, like: Any) -> Any:
-        """Returns the newest state, shaped like the tree given (arrays or shapes)."""
-        step = self._step()
-        wanted = {
-            name: jax.ShapeDtypeStruct(np.shape(leaf), leaf.dtype)
-            for name, leaf in _flat(like).items()
-        }
-        found = self._manager.restore(
-            step,
-            args=ocp.args.Composite(state=ocp.args.StandardRestore(wanted)),
-        )["state"]
+        """Returns the newest state as a tree like the one given (of arrays or shapes)."""
+        found = self.arrays()
         leaves, tree = jax.tree_util.tree_flatten_with_path(like)
+        expected = {_name(path): (leaf.shape, leaf.dtype) for path, leaf in leaves}
+        stored = {name: (value.shape, value.dtype) for name, value in found.items()}
+        if stored != expected:
+            odd = sorted(
+                n for n in {*stored, *expected} if stored.get(n) != expected.get(n)
+            )
+            raise errors.ManifestMismatch(
+                f"{self._folder}: arrays {odd[:8]} are not what this run has: "
+                "another network or algorithm"
+            )
         return jax.tree.unflatten(tree, [found[_name(path)] for path, _ in leaves])
 
     def arrays(self) -> dict[str, np.ndarray]:
