@@ -22,6 +22,8 @@ from starmill.engines.skirmish import world as world_lib
 _OBSERVATION = 3  # ResponseObservation.observation
 _RAW_DATA, _FEATURE_LAYERS = 5, 6  # of Observation
 _UNITS = 2  # ObservationRaw.units
+_CAMERA_WIDTH = 24.0  # world units, the real game's default
+_MAX_SIDE = 512  # pixels of a plane, world units of the camera
 _ALERT_LOOPS = 2  # an alert is reported with the first observations after it
 
 
@@ -36,24 +38,30 @@ class Interface:
     show_placeholders: bool = False
     screen: tuple[int, int] | None = None
     minimap: tuple[int, int] | None = None
-    width: float = 24.0
+    width: float = _CAMERA_WIDTH
 
     @classmethod
     def from_options(cls, options: sc2api_pb2.InterfaceOptions) -> "Interface":
-        """Returns the interface that a request's options ask for."""
-        has_layers = options.HasField("feature_layer")
+        """Returns the interface that a request's options ask for.
+
+        Layers of no size, or of an absurd one, are not shown at all.
+        """
         layer = options.feature_layer
+        sizes = (layer.resolution, layer.minimap_resolution)
+        usable = all(
+            0 < size.x <= _MAX_SIDE and 0 < size.y <= _MAX_SIDE for size in sizes
+        )
+        shown = options.HasField("feature_layer") and usable
+        width = layer.width if 1.0 <= layer.width <= _MAX_SIDE else _CAMERA_WIDTH
         return cls(
             raw=options.raw,
             score=options.score,
             show_cloaked=options.show_cloaked,
             show_burrowed=options.show_burrowed_shadows,
             show_placeholders=options.show_placeholders,
-            screen=(layer.resolution.x, layer.resolution.y) if has_layers else None,
-            minimap=(layer.minimap_resolution.x, layer.minimap_resolution.y)
-            if has_layers
-            else None,
-            width=layer.width or 24.0,
+            screen=(sizes[0].x, sizes[0].y) if shown else None,
+            minimap=(sizes[1].x, sizes[1].y) if shown else None,
+            width=width,
         )
 
 

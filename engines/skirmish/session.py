@@ -70,6 +70,9 @@ class Session:
         self._disable_fog = False
         self._chat: list[sc2api_pb2.ChatReceived] = []
         self._chat_out: list[str] = []
+        # What the client did on the screen or through the interface comes back in that form.
+        self._on_screen: list[sc2api_pb2.Action] = []
+        self._uses_screen = False
         self._saved_maps: dict[str, bytes] = {}
         self._clock: float | None = None
 
@@ -92,7 +95,7 @@ class Session:
             self._check_state(kind, states)
             self._keep_time()
             return method(self, request)
-        except RequestError as error:
+        except (RequestError, UnicodeDecodeError) as error:  # a string that is none
             return sc2api_pb2.Response(error=[str(error)]).SerializeToString()
 
     def _check_state(self, kind: str, states: tuple[int, ...]) -> None:
@@ -204,6 +207,7 @@ class Session:
         )
         self._reader = actions.ActionReader(game, player, pictures)
         self._chat, self._chat_out = [], []
+        self._on_screen, self._uses_screen = [], False
 
     def _restart_game(self, request: sc2api_pb2.Request) -> bytes:
         answer = sc2api_pb2.ResponseRestartGame()
@@ -360,6 +364,8 @@ class Session:
             for player, text in sorted((play.results or {}).items())
         ]
         taken = actions.reported(play.take_actions())
+        if self._uses_screen:
+            taken, self._on_screen = self._on_screen, []
         if results and self._orders.stub_at_end():
             stub = sc2api_pb2.ResponseObservation(actions=taken, player_result=results)
             stub.observation.game_loop = _STUB_LOOP
@@ -397,6 +403,7 @@ class Session:
             inputs, result = reader.read(action)
             play.give(inputs)
             answer.result.append(result)  # type: ignore[arg-type]  # the enum's numbers
+            self._note_on_screen(action, bool(inputs), play.game.loop)
             if action.HasField("action_chat"):
                 line = action.action_chat.message
                 self._chat_out.append(line)
@@ -404,6 +411,16 @@ class Session:
                     sc2api_pb2.ChatReceived(player_id=play.player, message=line)
                 )
         return sc2api_pb2.Response(action=answer).SerializeToString()
+
+    def _note_on_screen(self, action: sc2api_pb2.Action, done: bool, loop: int) -> None:
+        self._uses_screen |= action.HasField("action_feature_layer") or (
+            action.HasField("action_ui")
+        )
+        if done:
+            noted = self._on_screen
+            noted.append(sc2api_pb2.Action())
+            noted[-1].CopyFrom(action)
+            noted[-1].game_loop = loop
 
     def _observer_action(self, request: sc2api_pb2.Request) -> bytes:
         play = self._playing

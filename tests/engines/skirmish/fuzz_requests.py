@@ -91,7 +91,7 @@ class Fuzzer:
         rng = self.rng
         if rng.random() < 0.03:
             return rng.randbytes(rng.randrange(0, 60))
-        weights = {"observation": 6, "step": 8, "action": 12, "query": 4, "debug": 3}
+        weights = {"observation": 20, "step": 25, "action": 40, "query": 10, "debug": 8}
         kinds = [k for k in self.kinds for _ in range(weights.get(k, 1))]
         request = sc2api_pb2.Request(id=rng.randrange(2**32))
         kind = rng.choice(kinds)
@@ -144,7 +144,9 @@ def run(requests: int, seed: int, per_session: int = 250) -> collections.Counter
     counts: collections.Counter = collections.Counter()
     client = None
     for number in range(requests):
-        if number % per_session == 0:
+        # A session that was talked out of its game gets no further: begin another.
+        idle = client is not None and client.status in (1, 2, 5)
+        if number % per_session == 0 or (idle and fuzzer.rng.random() < 0.2):
             client = games.LocalClient()
             fuzzer.start(client)
         data = fuzzer.request()

@@ -14,7 +14,18 @@ from starmill.schema import settings
 from tests.conftest import ROOT
 from tests.engines.skirmish import fuzz_requests, games
 
-DIFFICULTIES = ["very_easy", "easy", "medium", "medium_hard", "hard", "harder", "very_hard", "cheat_vision", "cheat_money", "cheat_insane"]
+DIFFICULTIES = [
+    "very_easy",
+    "easy",
+    "medium",
+    "medium_hard",
+    "hard",
+    "harder",
+    "very_hard",
+    "cheat_vision",
+    "cheat_money",
+    "cheat_insane",
+]
 
 
 @pytest.fixture(scope="module")
