@@ -9,6 +9,7 @@ import pytest
 
 import starmill
 from starmill.schema import (
+    assembly,
     batches,
     codec,
     compact,
@@ -519,24 +520,37 @@ def test_parts_of_another_dataset_are_refused(tmp_path):
         list(starmill.open_dataset(str(one)).episodes())
 
 
-def test_records_that_changed_places_are_noticed(tmp_path):
-    """Whole, undamaged records, but not those that the table promises."""
-    item = factories.episode(0, steps=96)
+@pytest.mark.parametrize(
+    ("order", "match"),
+    [
+        ((0, 2, 1, 3), "expected chunk 0 of 32 steps, found chunk 1"),
+        ((0, 1, 1, 3), "expected chunk 1 of 32 steps, found chunk 0"),
+        ((0, 1, 2, 2), "expected chunk 2 of 10 steps, found chunk 1 of 32"),
+        ((0, 1, 2), "the table lists only 3 records"),
+        ((1, 1, 2, 3), "expected a header"),
+    ],
+)
+def test_records_that_changed_places_are_noticed(tmp_path, order, match):
+    """Whole, undamaged records where the table says, but not those that belong there."""
+    item = factories.episode(0, steps=74)
     records = codec.encode(item.arrays, factories.SMALL)
     assert len(records) == 4
-    factories.dataset(str(tmp_path), [item], shards_per_split=1)
-    opened = starmill.open_dataset(str(tmp_path))
-    index = windows.EpisodeIndex.from_table(opened.table)
-    (name,) = index.shard_names
-    data = (tmp_path / name).read_bytes()
-    begin, middle, end = (int(index.offsets[i]) for i in (1, 2, 3))
-    swapped = data[:begin] + data[middle:end] + data[begin:middle] + data[end:]
-    (tmp_path / name).write_bytes(swapped)
-    with pytest.raises(errors.ShardCorrupt):
-        opened.read(0)
-    framed = shards.frame_record(records[2])
-    if len(framed) == middle - begin:
-        pytest.fail("chunks of one size: the test shows nothing")
+    wrong = shards.EpisodeRecords(
+        meta=item.meta, records=[records[number] for number in order]
+    )
+    name = shards.shard_name("train", 0, 1)
+    entry, placed = shards.write_shard(str(tmp_path), name, [wrong])
+    build = assembly.Build(
+        name="wrong",
+        version="1.0.0",
+        engine="factory",
+        settings=factories.SMALL,
+        selection={},
+        replay_ids=frozenset([item.meta.replay_id]),
+    )
+    assembly.finish(str(tmp_path), build, [entry], placed)
+    with pytest.raises(errors.ShardCorrupt, match=match):
+        starmill.open_dataset(str(tmp_path)).read(0)
 
 
 def test_names_are_looked_up_in_the_registry(folder, tmp_path):
