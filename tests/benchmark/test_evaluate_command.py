@@ -104,7 +104,9 @@ def test_games_that_always_crash_are_listed_and_exit_1(installed, tmp_path, caps
     faults = installed / "faults.json"
     faults.write_text(json.dumps({"rules": [{"kind": "crash", "loop": 10}]}))
     try:
-        assert evaluate(tmp_path / "out", sc2=installed) == 1
+        one_game = ["--agent", "random", "--opponents", "very_easy", "--games", "1"]
+        where = ["--out", str(tmp_path / "out"), "--sc2", str(installed)]
+        assert cli.main(["evaluate", *one_game, *where]) == 1
     finally:
         faults.unlink()
     err = capsys.readouterr().err

@@ -252,28 +252,37 @@ def test_an_agent_as_opponent_plays_between_the_steps(pool, game):
     assert int(other.seen[0]["home_race_requested"]) == 2  # zerg
 
 
-def test_pysc2s_environment_and_ours_see_the_same(pool, game, monkeypatch):
-    monkeypatch.setenv("SC2PATH", str(pool.installation.root))
-    mark_flags_parsed()
-    from pysc2.agents import random_agent
-    from pysc2.env import sc2_env
-    from pysc2.lib import remote_controller
+def random_call(raw_functions, draw, count):
+    """One of pysc2's raw function calls, to a random unit and place."""
+    names = ("Smart_pt", "Move_pt", "Attack_pt", "Stop_quick", "Train_Drone_quick")
+    where = [int(value) for value in draw.integers(10, 120, 2)]
+    kind = int(draw.integers(len(names) + 1))
+    if kind == len(names):
+        return raw_functions.raw_move_camera(where)
+    unit = [int(draw.integers(count))]
+    if names[kind].endswith("_quick"):
+        return raw_functions[names[kind]]("now", unit)
+    return raw_functions[names[kind]]("now", unit, where)
 
-    sent: list[tuple[int, sc2api_pb2.RequestAction]] = []
-    loop_now = [0]
-    original = remote_controller.RemoteController.act
+
+def play_pysc2(game, monkeypatch, steps):
+    """Plays at random through SC2Env; returns arrays by step, and requests by loop."""
+    mark_flags_parsed()
+    from pysc2.env import sc2_env
+    from pysc2.lib import actions, remote_controller
+
+    sent: dict[int, list[sc2api_pb2.RequestAction]] = {}
+    theirs: list[agent.Arrays] = []
+    original = remote_controller.RemoteController.actions
 
     def spy(self, request):
-        if isinstance(request, sc2api_pb2.Action):
-            request = sc2api_pb2.RequestAction(actions=[request])
         copy = sc2api_pb2.RequestAction()
         copy.CopyFrom(request)
-        sent.append((loop_now[0], copy))
+        sent.setdefault(int(theirs[-1]["game_loop"][0]), []).append(copy)
         return original(self, request)
 
-    monkeypatch.setattr(remote_controller.RemoteController, "act", spy)
-    np.random.seed(4)  # pysc2's random agent draws from the global generator
-    theirs = []
+    monkeypatch.setattr(remote_controller.RemoteController, "actions", spy)
+    draw = np.random.default_rng(4)
     with sc2_env.SC2Env(
         map_name="Acropolis",
         version=game.game_version,
@@ -286,26 +295,32 @@ def test_pysc2s_environment_and_ours_see_the_same(pool, game, monkeypatch):
         ],
         agent_interface_format=sc2_env.AgentInterfaceFormat(
             feature_dimensions=sc2_env.Dimensions(screen=84, minimap=128),
+            action_space=sc2_env.ActionSpace.RAW,
             use_raw_units=True,
+            use_raw_actions=True,
+            raw_resolution=128,
             show_cloaked=True,
             show_burrowed_shadows=True,
             show_placeholders=True,
         ),
     ) as env:
-        player = random_agent.RandomAgent()
-        player.setup(env.observation_spec()[0], env.action_spec()[0])
-        player.reset()
-        steps = env.reset()
+        seen = env.reset()
         info = env._controllers[0].game_info()
-        settings = dataclasses.replace(SETTINGS, supervised=False)
-        converter = Converter(settings, info.SerializeToString())
-        for _ in range(60):
-            raw = env._obs[0]
-            loop_now[0] = int(raw.observation.game_loop)
-            theirs.append(converter.convert(raw.SerializeToString()))
-            steps = env.step([player.step(steps[0])])
-    assert len(sent) > 30
+        converter = Converter(
+            dataclasses.replace(SETTINGS, supervised=False), info.SerializeToString()
+        )
+        for _ in range(steps):
+            theirs.append(converter.convert(env._obs[0].SerializeToString()))
+            units = len(seen[0].observation.raw_units)
+            seen = env.step([random_call(actions.RAW_FUNCTIONS, draw, units)])
+    return theirs, sent
 
+
+@pytest.mark.filterwarnings("ignore")  # pysc2 and what it imports are of another time
+def test_pysc2s_environment_and_ours_see_the_same(pool, game, monkeypatch):
+    monkeypatch.setenv("SC2PATH", str(pool.installation.root))
+    theirs, sent = play_pysc2(game, monkeypatch, 50)
+    assert len(sent) > 30
     with pool.lease(game) as games:
         (client,) = live.clients_of(games)
         setup = live.Setup(
@@ -315,9 +330,6 @@ def test_pysc2s_environment_and_ours_see_the_same(pool, game, monkeypatch):
             opponent=live.BuiltIn(difficulty="easy"),
         )
         ours = live.LiveGame([client], setup, [SETTINGS], referee.PATIENT)
-        by_loop: dict[int, list[sc2api_pb2.RequestAction]] = {}
-        for loop, request in sent:
-            by_loop.setdefault(loop, []).append(request)
         waiting = agent.no_op(specs.action_specs(SETTINGS), delay=8)
         for expected in theirs:
             seen = ours.observe(0)
@@ -326,7 +338,7 @@ def test_pysc2s_environment_and_ours_see_the_same(pool, game, monkeypatch):
                 np.testing.assert_array_equal(
                     seen[key], array.reshape(seen[key].shape), f"{key} {ours.loop}"
                 )
-            for request in by_loop.get(ours.loop, ()):
+            for request in sent.get(ours.loop, ()):
                 client.call(sc2api_pb2.Request(action=request), 60)
             ours.act(0, waiting)
             ours.advance()
