@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from starmill.converters import protos
@@ -109,6 +110,7 @@ def test_functions_that_a_general_one_stands_for_decode_to_it():
         )
 
 
+@hypothesis_settings(deadline=None, derandomize=True)
 @given(
     function=st.sampled_from([f for f in CANONICAL if f.kind != "camera_move"]),
     rows=st.sets(st.integers(0, UNITS - 1), min_size=1, max_size=UNITS),
