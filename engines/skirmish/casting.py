@@ -360,6 +360,24 @@ def _zerg_chores(scene: Scene, dice: Dice) -> list[Intent]:
     return found
 
 
+def _scout(scene: Scene, dice: Dice) -> list[Intent]:
+    """Sends a worker around some bases, and home again: orders one after the other."""
+    rarely = scene.loop > 1200 and len(scene.workers) > 14 and dice.chance(0.02)
+    if not rarely or len(scene.halls) == 0:
+        return []
+    patch = patch_near(scene, *scene.point(int(scene.halls[0])))
+    tags = (int(scene.tags[scene.workers[dice.below(len(scene.workers))]]),)
+    bases = scene.game.map.bases
+    tour = [bases[dice.below(len(bases))] for _ in range(4)]
+    found = [
+        Intent(3794, tags, point=(base.x, base.y), queued=index > 0)
+        for index, base in enumerate(tour)
+    ]
+    if patch:
+        found.append(Intent(3666, tags, target_tag=patch, queued=True))
+    return found
+
+
 _ROUTINE: dict[int, Callable[[Scene, Dice], list[Intent]]] = {
     1: _orbital,
     2: _queen_work,
@@ -384,7 +402,7 @@ def energy(scene: Scene, dice: Dice) -> list[Intent]:
 
 def chores(scene: Scene, dice: Dice) -> list[Intent]:
     """Does what has nothing to do with winning today."""
-    return _CHORES[scene.race](scene, dice)
+    return [*_scout(scene, dice), *_CHORES[scene.race](scene, dice)]
 
 
 def fight(scene: Scene, dice: Dice) -> list[Intent]:
