@@ -17,6 +17,7 @@ from starmill.engines.skirmish import (
     replay_members,
     replay_reader,
 )
+from starmill.schema import errors
 
 RACES: dict[str | None, Any] = {"Terr": 1, "Zerg": 2, "Prot": 3, "Rand": 4}
 RESULTS = {
@@ -93,7 +94,19 @@ def game_info(
 
 
 def replay_info(summary: replay_reader.Summary) -> sc2api_pb2.ResponseReplayInfo:
-    """Returns what a replay's metadata say, for our replays and the real game's alike."""
+    """Returns what a replay's metadata say, for our replays and the real game's alike.
+
+    ReplayError if they hold what no message can.
+    """
+    try:
+        return _replay_info(summary)
+    except replay_reader.DAMAGE as error:
+        raise errors.ReplayError(
+            replay_reader.BROKEN, f"metadata: {error!r}"
+        ) from error
+
+
+def _replay_info(summary: replay_reader.Summary) -> sc2api_pb2.ResponseReplayInfo:
     metadata = summary.metadata
     response = sc2api_pb2.ResponseReplayInfo(
         map_name=str(metadata.get("Title", "")),
