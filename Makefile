@@ -23,7 +23,7 @@ $(STAMP): setup.py
 	touch $(STAMP)
 
 test: setup
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 
 # DeepMind's own wheel needs CPython 3.10; tests marked `reference` use this environment, or
 # the interpreter that STARMILL_REFERENCE_PYTHON names, and skip where there is neither.
