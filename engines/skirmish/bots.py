@@ -56,6 +56,7 @@ class Profile:
     think_loops: between two looks at the whole game. slip: share of intents that are
     overlooked. act_loops: mean between two actions. workers: share of the style's workers.
     slack: share of the supply that a perfect player keeps ready. control: of the army, 0 to 1.
+    army: food of the largest army that the player can keep going.
     human: shows a camera, selections and repeated commands, and leaves lost games.
     """
 
@@ -64,6 +65,7 @@ class Profile:
     act_loops: float
     workers: float
     slack: float
+    army: float
     control: float
     human: bool
 
@@ -77,6 +79,7 @@ class Profile:
             act_loops=6.0 + 7.0 * (1.0 - s),
             workers=0.35 + 0.65 * (0.5 * s + 0.5 * s * s),
             slack=0.2 + 0.8 * s,
+            army=14.0 + 26.0 * s + 90.0 * s * s,
             control=s,
             human=human,
         )
@@ -149,12 +152,15 @@ class Bot:
             workers=max(int(style["workers"] * self.profile.workers + 0.5), 14),
             bases=style["bases"],
             slack=self.profile.slack,
+            army=self.profile.army,
             start=start,
             order=_by_ground(game.map, tuple(ordered)),
         )
-        wave = style["attack"] * (0.85 + 0.3 * self._dice.unit())
+        # Early styles go out with half of what the player can lead, late ones with most of it.
+        share = 0.5 + 0.35 * min(max(style["attack"] - 45.0, 0.0) / 15.0, 1.0)
+        wave = min(style["attack"] * 1.2, share * self.profile.army)
         self._front = tactics.Front(
-            wave=wave * (0.45 + 0.55 * self.profile.workers),
+            wave=wave * (0.9 + 0.2 * self._dice.unit()),
             control=self.profile.control,
             start=start,
             enemy_start=game.map.starts[1 - setup.start],

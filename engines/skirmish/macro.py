@@ -23,6 +23,7 @@ class Plan:
 
     style: an entry of strategies.json. workers: most workers wanted. bases: most bases.
     slack: extra supply kept ready; less skilled players have less of it and get stuck.
+    army: food of the army beyond which no more is made.
     start: the start town hall's place. order: bases by distance from it.
     """
 
@@ -31,6 +32,7 @@ class Plan:
     workers: int
     bases: int
     slack: float
+    army: float
     start: tuple[float, float]
     order: tuple[maps.Base, ...]
 

@@ -29,6 +29,8 @@ def _ways(name: str) -> tuple[str, ...]:
 def army(scene: Scene, plan: Plan, dice: Dice) -> list[Intent]:
     """Makes fighting units in the style's proportions, as money and buildings allow."""
     found: list[Intent] = []
+    if scene.food_army >= plan.army:
+        return found
     for _ in range(8):
         intent = _next_unit(scene, plan, dice)
         if intent is None:
