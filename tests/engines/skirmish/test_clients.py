@@ -107,6 +107,7 @@ def test_the_server_survives_random_requests():
 
 
 @pytest.mark.reference
+@pytest.mark.timeout(1200)
 def test_our_arrays_are_those_of_deepminds_converter(
     installed, replay, tmp_path, shared
 ):
@@ -122,7 +123,7 @@ def test_our_arrays_are_those_of_deepminds_converter(
         ],
         env={**os.environ, "SC2PATH": str(installed)},
         check=True,
-        timeout=290,
+        timeout=900,
     )
     for player in (1, 2):
         expected = np.load(tmp_path / f"out.p{player}.npz")
