@@ -22,7 +22,9 @@ $(STAMP): setup.py
 	  || $(BIN)/python -m pip install --quiet --editable '.[dev]'
 	touch $(STAMP)
 
+# Compiles the embedded game first, once: tests are timed one by one, and this takes minutes.
 test: setup
+	$(BIN)/python -m starmill.engines.skirmish.warmup
 	$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 
 # DeepMind's own wheel needs CPython 3.10; tests marked `reference` use this environment, or

@@ -76,3 +76,7 @@ def compile_game() -> float:
     marine = rules.unit_id("Marine")
     entries.kill(state, entries.spawn(state, marine, 1, x, y, 1.0), -1)
     return time.monotonic() - began
+
+
+if __name__ == "__main__":
+    ready()
