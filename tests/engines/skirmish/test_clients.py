@@ -126,14 +126,20 @@ def test_our_arrays_are_those_of_deepminds_converter(
         timeout=900,
     )
     for player in (1, 2):
-        expected = np.load(tmp_path / f"out.p{player}.npz")
-        captured = np.load(tmp_path / f"raw.p{player}.npz")
+        expected = _arrays(tmp_path / f"out.p{player}.npz")
+        captured = _arrays(tmp_path / f"raw.p{player}.npz")
         steps = _converted(captured)
         assert len(steps) == len(expected["game_loop"]) > 20
         for index, step in enumerate(steps):
             for name, value in step.items():
                 want = expected[name][index]
                 np.testing.assert_array_equal(np.squeeze(value), np.squeeze(want), name)
+
+
+def _arrays(path):
+    """All arrays of a file, unpacked once."""
+    with np.load(path) as packed:
+        return {name: packed[name] for name in packed.files}
 
 
 def _converted(captured):
