@@ -34,7 +34,7 @@ def folder(request):
         faults.every = EVERY
         factories.dataset(f"{url}/places", test_dataset.made_episodes())
         yield f"{url}/places"
-        assert faults.requests > 10 * EVERY
+        assert faults.requests > EVERY, "no request was spoiled"
 
 
 @pytest.fixture
