@@ -329,7 +329,8 @@ def _by_ground(
     return (start, natural, *rest)
 
 
-# Calibrated with perf/skirmish_calibration.py: skill at these ratings, straight lines between.
+# Skill at these ratings, straight lines between. Not fitted to win rates yet: skill rises with
+# the rating, but wins do not follow Elo. `python -m perf.calibrate_skirmish` plays what a fit needs.
 _MMR_SKILL = ((1500, 0.0), (2500, 0.1), (7000, 0.9), (8000, 1.0))
 # How far a person's form on the day is from the rating, as a scale of MMR.
 FORM_SCALE = 120.0
