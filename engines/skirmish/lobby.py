@@ -15,6 +15,11 @@ from starmill.schema import errors
 _LOOPBACK = "127.0.0.1"
 
 
+def text(value: str | bytes) -> str:
+    """Returns a message's string; protobuf hands out bytes where it is no UTF-8."""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+
 def find_map(
     wanted: sc2api_pb2.RequestCreateGame, saved: Mapping[str, bytes], maps_dir: str
 ) -> maps.GameMap | tuple[Any, str]:
@@ -24,13 +29,14 @@ def find_map(
     """
     error = sc2api_pb2.ResponseCreateGame
     if wanted.HasField("battlenet_map_name"):
-        named = mapfile.map_of_name(wanted.battlenet_map_name)
+        named = mapfile.map_of_name(text(wanted.battlenet_map_name))
         return named or (error.InvalidMapName, "no such map")
     if not wanted.HasField("local_map"):
         return error.MissingMap, ""
-    path = wanted.local_map.map_path
+    path = text(wanted.local_map.map_path)
     content = wanted.local_map.map_data or saved.get(path, b"")
-    file = Path(maps_dir) / path if maps_dir and path else None
+    # A path with a NUL is none that a file could have.
+    file = Path(maps_dir) / path if maps_dir and path and "\0" not in path else None
     if not content and file is not None and file.is_file():
         content = file.read_bytes()
     if content:
@@ -58,7 +64,7 @@ def join(
 ) -> tuple[live.Plan, int, lockstep.Peer | None]:
     """Joins the game of another process, as player 2."""
     peer = lockstep.join(wanted.host_ip or _LOOPBACK, wanted.server_ports.game_port)
-    peer.send({"race": int(wanted.race or 4), "name": wanted.player_name})
+    peer.send({"race": int(wanted.race or 4), "name": text(wanted.player_name)})
     return live.plan_from_json(peer.receive()), 2, peer
 
 
@@ -73,7 +79,7 @@ def host(
 
     default_seed: where the request has none. The real game is random then; ours is not.
     """
-    me = live.Seat(race=int(wanted.race or 4), name=wanted.player_name)
+    me = live.Seat(race=int(wanted.race or 4), name=text(wanted.player_name))
     seats: list[live.Seat] = []
     player, peer = 0, None
     for setup in created.player_setup:
@@ -81,7 +87,7 @@ def host(
             seats.append(
                 live.Seat(
                     race=int(setup.race or 4),
-                    name=setup.player_name or "Computer",
+                    name=text(setup.player_name) or "Computer",
                     difficulty=int(setup.difficulty or sc2api_pb2.VeryEasy),
                 )
             )

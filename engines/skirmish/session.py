@@ -132,7 +132,9 @@ class Session:
         return sc2api_pb2.Response(available_maps=found).SerializeToString()
 
     def _save_map(self, request: sc2api_pb2.Request) -> bytes:
-        self._saved_maps[request.save_map.map_path] = request.save_map.map_data
+        self._saved_maps[lobby.text(request.save_map.map_path)] = (
+            request.save_map.map_data
+        )
         answer = sc2api_pb2.ResponseSaveMap()
         return sc2api_pb2.Response(save_map=answer).SerializeToString()
 
@@ -235,13 +237,16 @@ class Session:
 
     # Replays
 
-    def _replay_bytes(self, wanted: sc2api_pb2.RequestReplayInfo) -> bytes | None:
+    def _replay_bytes(
+        self, wanted: sc2api_pb2.RequestReplayInfo | sc2api_pb2.RequestStartReplay
+    ) -> bytes | None:
+        """Returns the replay that a request carries or names, None if there is none."""
         if wanted.WhichOneof("replay") == "replay_data":
             return wanted.replay_data
-        path = Path(wanted.replay_path)
-        if wanted.replay_path and path.is_file():
-            return path.read_bytes()
-        return None
+        path = lobby.text(wanted.replay_path)
+        if not path or "\0" in path or not Path(path).is_file():
+            return None
+        return Path(path).read_bytes()
 
     def _replay_info(self, request: sc2api_pb2.Request) -> bytes:
         answer = sc2api_pb2.ResponseReplayInfo()
@@ -264,10 +269,7 @@ class Session:
         answer = sc2api_pb2.ResponseStartReplay()
         error = sc2api_pb2.ResponseStartReplay
         wanted = request.start_replay
-        content: bytes | None = wanted.replay_data
-        if wanted.WhichOneof("replay") == "replay_path":
-            path = Path(wanted.replay_path)
-            content = path.read_bytes() if path.is_file() else None
+        content = self._replay_bytes(wanted)
         if wanted.WhichOneof("replay") is None:
             answer.error = error.MissingReplay
         elif content is None:
@@ -405,7 +407,7 @@ class Session:
             answer.result.append(result)  # type: ignore[arg-type]  # the enum's numbers
             self._note_on_screen(action, bool(inputs), play.game.loop)
             if action.HasField("action_chat"):
-                line = action.action_chat.message
+                line = lobby.text(action.action_chat.message)
                 self._chat_out.append(line)
                 self._chat.append(
                     sc2api_pb2.ChatReceived(player_id=play.player, message=line)
