@@ -236,7 +236,7 @@ def train(
             checkpoint.check_schema(meta, data.settings)
             checkpoint.check_dataset(meta, data.reference)
             like = jax.eval_shape(lambda: learner.init(None))
-            state = learner.put_state(State(*store.restore(like)))
+            state = learner.put_state(State(*store.restore(tuple(like))))
         with (
             batches(
                 run, chosen, workers=workers, state=meta.sampler or None
