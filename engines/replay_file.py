@@ -42,7 +42,7 @@ class Limits:
     metadata_bytes, details_bytes, init_data_bytes, events_bytes: of a member, unpacked.
     events: game or tracker events of one replay.
     values: Python objects made when a member, or one event, is decoded whole.
-    seconds: time for that.
+    seconds: CPU time for that.
     """
 
     file_bytes: int = 32 * _MIB
@@ -84,7 +84,7 @@ class ReplayFile:
         self._limits = limits
 
     def _meter(self) -> values.Meter:
-        deadline = time.monotonic() + self._limits.seconds
+        deadline = time.thread_time() + self._limits.seconds
         return values.Meter(self._limits.values, deadline)
 
     @functools.cached_property
