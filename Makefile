@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup reference burnysc2 test demo perf fuzz fuzz-server soak lint clean
+.PHONY: setup reference burnysc2 test slow demo perf fuzz fuzz-server soak lint clean
 
 DEMO_GAMES ?= 12
 DEMO_FRAMES ?= 20000
