@@ -241,13 +241,11 @@ def _encode_command(
     grid: geometry.Grid,
 ) -> Command | None:
     queued = argument(action, "queued")
-    repeat = argument(action, "repeat") if limits.repeat else 0
     chosen = _tags_of(action, tags, limits)
     target = NO_TARGET
     command = protos.raw_pb2.ActionRawUnitCommand(
         ability_id=function.ability_id, unit_tags=chosen, queue_command=bool(queued)
     )
-    copies = 1
     if function.kind == "cmd_pt":
         point = command.target_world_space_pos
         point.x, point.y = geometry.world_point(grid, argument(action, "world"))
@@ -257,8 +255,9 @@ def _encode_command(
             return None
         command.target_unit_tag = _tag_of(row, tags)
         target = _signed([command.target_unit_tag])[0]
-    else:
-        copies = repeat + 1
+    # Required of all kinds, after a negative target has made the request empty.
+    repeat = argument(action, "repeat") if limits.repeat else 0
+    copies = repeat + 1 if function.kind == "cmd" else 1
     for _ in range(copies):
         request.actions.add().action_raw.unit_command.CopyFrom(command)
     if copies < 1:
