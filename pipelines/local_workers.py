@@ -42,6 +42,10 @@ def watched() -> Iterator[None]:
             before_hook(args)
 
     def on_signal(number: int, frame: FrameType | None) -> None:
+        # Ctrl-C reaches the whole process group: a worker that ended by it says that
+        # somebody wants to stop, even where that is seen before our own signal.
+        if any(text.endswith(f"code {-signal.SIGINT}") for text in said):
+            raise KeyboardInterrupt
         raise WorkerLost(said[-1] if said else "a worker process died")
 
     before_hook = threading.excepthook
