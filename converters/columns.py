@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starmill.converters import protos, wire
-from starmill.converters.kernel import compiled
+from starmill.converters.kernel import compiled, inlined
 from starmill.schema import errors
 
 # Columns of a unit's integers.
@@ -291,7 +291,7 @@ def _allocate(sizes: tuple[int, int, int, int]) -> Columns:
     )
 
 
-@compiled
+@inlined
 def _read_order(data, start, stop, unit, bits, sink):  # type: ignore[no-untyped-def]
     """Reads the unit's next order; the first four ids and two progresses are kept."""
     k = unit[ORDERS]
@@ -306,7 +306,7 @@ def _read_order(data, start, stop, unit, bits, sink):  # type: ignore[no-untyped
         bits[PROGRESS_0 + k] = progress[0]
 
 
-@compiled
+@inlined
 def _read_buffs(data, pos, stop, unit):  # type: ignore[no-untyped-def]
     while pos < stop:
         value, pos = wire.varint(data, pos)
@@ -326,7 +326,7 @@ def _read_passenger(data, start, stop, carrier, columns, sink):  # type: ignore[
     wire.scan(data, start, stop, _PASSENGER, into, bits)
 
 
-@compiled
+@inlined
 def _read_unit(data, pos, end, columns, sink):  # type: ignore[no-untyped-def]
     # Records beyond the room overwrite the last one; the caller makes room and starts over.
     index = columns.counts[UNITS]
@@ -456,16 +456,16 @@ def _read_observation(data, pos, end, columns, sink):  # type: ignore[no-untyped
 
 
 @compiled
-def _read(data, end, numbers, columns, sink):  # type: ignore[no-untyped-def]
+def _read(data, tail, numbers, columns, sink):  # type: ignore[no-untyped-def]
     """Fills the columns; returns -1, or the offset at which the bytes are no message."""
-    bad = wire.check(data, end, numbers)
+    bad = wire.check(data, tail, numbers)
     if bad >= 0:
         return bad
     columns.counts[:] = 0
     columns.head[:] = 0
     columns.planes[:] = 0
     sink.camera[:] = 0
-    pos = 0
+    pos, end = 0, len(data)
     while True:
         pos, field, start, stop = wire.scan(
             data, pos, end, _RESPONSE, columns.head, sink.scratch_bits
@@ -488,21 +488,21 @@ def reported_actions(observation: bytes) -> bytes:
     Both messages keep their actions in the same field with the same type, so these are the
     observation's own bytes.
     """
-    data, size = wire.padded(observation), len(observation)
-    found, bad = wire.gather(data, size, _GRAMMAR, _ACTIONS_FIELD)
+    data = np.frombuffer(observation, np.uint8)
+    found, bad = wire.gather(data, wire.tail_of(data), _GRAMMAR, _ACTIONS_FIELD)
     if bad >= 0:
-        raise _refuse(size, bad)
+        raise _refuse(len(data), bad)
     return bytes(found)
 
 
 class Reader:
     """Reads one message after another into the same columns, making room as needed.
 
-    columns: the latest message's.  data: its bytes, with padding behind.
+    columns: the latest message's.  data: its bytes.
     """
 
     def __init__(self) -> None:
-        self.data = wire.padded(b"")
+        self.data = np.empty(0, np.uint8)
         self.columns = _allocate((512, 256, 64, 64))
         self._sink = _sink_of(self.columns)
 
@@ -511,9 +511,10 @@ class Reader:
 
         Raises ConverterError where the bytes are not a ResponseObservation.
         """
-        self.data = wire.padded(message)
+        self.data = np.frombuffer(message, np.uint8)
+        tail = wire.tail_of(self.data)
         while True:
-            bad = _read(self.data, len(message), _GRAMMAR, self.columns, self._sink)
+            bad = _read(self.data, tail, _GRAMMAR, self.columns, self._sink)
             if bad >= 0:
                 raise _refuse(len(message), bad)
             counts = [int(count) for count in self.columns.counts]

@@ -22,8 +22,9 @@ _VARINT, _FIXED64, _DELIMITED, _GROUP, _GROUP_END, _FIXED32 = range(6)
 # number into its column; or hand the caller the bytes that a field spans, which are a
 # sub-message, a string of bytes, or repeated varints (one, if they are not packed).
 _NUMBER, _TRACKED, _BOOL, _ENUM, _FLOAT, _SPAN, _SINGLE = range(8, 15)
-# `check` may read this far beyond the end of a message; `padded` makes sure that it can.
-_PADDING = 16
+# `check` may read some bytes beyond the end of a message, so it reads the last ones from a
+# copy with zeros behind. A tag and a number are 20 bytes at most.
+_TAIL, _PADDING = 32, 32
 # A position that is beyond every end.
 _NOWHERE = 1 << 62
 # Messages and groups may nest this deep; protobuf's parsers stop here too.
@@ -124,12 +125,12 @@ def reading(
     return table
 
 
-def padded(message: bytes) -> NDArray[np.uint8]:
-    """Returns the message's bytes as `check` needs them: with some zeros behind."""
-    data = np.empty(len(message) + _PADDING, np.uint8)
-    data[: len(message)] = np.frombuffer(message, np.uint8)
-    data[len(message) :] = 0
-    return data
+def tail_of(data: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Returns a message's last bytes with zeros behind, as `check` needs them."""
+    tail = np.zeros(_TAIL + _PADDING, np.uint8)
+    last = data[-_TAIL:]
+    tail[: len(last)] = last
+    return tail
 
 
 @compiled
@@ -165,6 +166,9 @@ def varint(data, pos):  # type: ignore[no-untyped-def]
 def _is_packed(data, pos, end, size):  # type: ignore[no-untyped-def]
     if size > 1:
         return (end - pos) % size == 0
+    # With this, no number inside reaches beyond the end.
+    if pos < end and data[end - 1] >= 0x80:
+        return False
     while pos < end:
         _, pos = varint(data, pos)
     return pos == end
@@ -179,29 +183,38 @@ def _kind(numbers, message, field):  # type: ignore[no-untyped-def]
 
 # One loop over all fields, whatever their depth: calls would cost more than the work.
 @compiled
-def check(data, end, numbers):  # type: ignore[no-untyped-def]  # noqa: C901
+def check(data, tail, numbers):  # type: ignore[no-untyped-def]  # noqa: C901
     """Returns -1 if the bytes are a message of the grammar, else where they stop being one.
 
     Args:
-        data: uint8, from `padded`.
-        end: where the message ends.
+        data: uint8, the message.
+        tail: from `tail_of`.
         numbers: from `grammar`.
     """
     # What is open around the present message or group: where it ends, its row in the
     # grammar (-1 in a group, of which nothing is known), a group's field number (else 0).
     stack = np.empty((MAX_DEPTH, 3), np.int64)
-    depth, pos = 0, 0
+    depth, pos, end = 0, 0, len(data)
     message, group = np.int64(0), np.int64(0)
+    # Positions count from `base`: once the last bytes are reached, from their beginning.
+    base, last = 0, max(0, len(data) - _TAIL)
     while True:
         while pos == end and group == 0:
             if depth == 0:
                 return -1
             depth -= 1
             end, message, group = stack[depth, 0], stack[depth, 1], stack[depth, 2]
-        start = pos
+        if pos >= last:
+            data, base = tail, last
+            pos -= base
+            end -= base
+            for k in range(depth):
+                stack[k, 0] -= base
+            last = _NOWHERE
+        start = base + pos
         tag, pos = varint(data, pos)
         field, wire = np.int64(tag >> np.uint64(3)), np.int64(tag & np.uint64(7))
-        if field == 0 or pos - start > 5 or tag > np.uint64(0xFFFFFFFF):
+        if field == 0 or base + pos - start > 5 or tag > np.uint64(0xFFFFFFFF):
             return start
         inner_end, inner, inner_group = end, np.int64(-1), np.int64(0)
         opens = False
@@ -336,20 +349,21 @@ def scan(data, pos, end, table, integers, floats):  # type: ignore[no-untyped-de
 
 
 @compiled
-def gather(data, end, numbers, field):  # type: ignore[no-untyped-def]
+def gather(data, tail, numbers, field):  # type: ignore[no-untyped-def]
     """Returns all top-level occurrences of a field, tags included, one after the other.
 
     The second result is -1, or the offset at which the bytes are no message.
 
     Args:
-        data: uint8, from `padded`.
-        end: where the message ends.
+        data: uint8, the message.
+        tail: from `tail_of`.
         numbers: from `grammar`.
         field: the field's number.
     """
+    end = len(data)
     out = np.empty(end, np.uint8)
     size, pos = 0, 0
-    bad = check(data, end, numbers)
+    bad = check(data, tail, numbers)
     while bad < 0 and pos < end:
         start = pos
         tag, pos = varint(data, pos)
