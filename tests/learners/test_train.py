@@ -110,10 +110,12 @@ def test_accumulated_batches_are_one_large_batch():
     one, metrics = whole.update(whole.init(), [batch], 1)
     two, summed = halves.update(halves.init(), parts, 1)
     np.testing.assert_allclose(metrics["loss"], summed["loss"], rtol=1e-5)
-    for a, b in zip(
-        jax.tree.leaves(one.params), jax.tree.leaves(two.params), strict=True
-    ):
-        np.testing.assert_allclose(a, b, atol=2e-4)
+    # Adam's mean after one update is the gradient, clipped. Parameters would not do: where
+    # a gradient is 0 but for rounding, its sign decides.
+    ours, theirs = one.optimizer[1].mu, two.optimizer[1].mu
+    for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5)
+    assert max(float(abs(leaf).max()) for leaf in jax.tree.leaves(ours)) > 0.05
 
 
 def test_not_a_number_stops_the_run_and_keeps_the_batch(data, tmp_path, monkeypatch):
