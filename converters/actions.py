@@ -122,10 +122,12 @@ def _decode_command(
     rows = _rows_of(tags, np.sort(_signed(command.unit_tags)), limits.units)
     if function >= limits.functions or not len(rows):
         return None
-    same = sum(
-        action.action_raw.unit_command.ability_id == command.ability_id
-        for action in request.actions
-    )
+    same = 1
+    if len(request.actions) > 1:
+        same = sum(
+            action.action_raw.unit_command.ability_id == command.ability_id
+            for action in request.actions
+        )
     return Decoded(
         function=function,
         queued=int(command.queue_command),
@@ -178,14 +180,11 @@ def decode(
     return None
 
 
-def unit_tags(decoded: Decoded, limits: Limits) -> NDArray[np.int32]:
-    """Returns the `unit_tags` array: rows, cut, then the end marker (0 for function 0)."""
-    out = np.full(
-        limits.selection, limits.units if decoded.function else 0, dtype=np.int32
-    )
+def fill_unit_tags(out: NDArray[Any], decoded: Decoded, limits: Limits) -> None:
+    """Writes `unit_tags`: rows, cut, then the end marker (0 for function 0)."""
     rows = decoded.rows[: limits.selection]
     out[: len(rows)] = rows
-    return out
+    out[len(rows) :] = limits.units if decoded.function else 0
 
 
 def argument(action: Mapping[str, Any], name: str) -> int:

@@ -136,6 +136,8 @@ UNITS, PASSENGERS, EFFECTS, UPGRADES = range(4)
 MAX_RECORDS = 1 << 17
 
 VISIBLE, SELF = 1, 1
+# What `_read` returns where the bytes are a message.
+_READ, _NO_ROOM = -1, -2
 
 _GRAMMAR = wire.grammar(protos.sc2api_pb2.ResponseObservation.DESCRIPTOR)
 _RESPONSE = wire.reading(
@@ -457,7 +459,10 @@ def _read_observation(data, pos, end, columns, sink):  # type: ignore[no-untyped
 
 @compiled
 def _read(data, tail, numbers, columns, sink):  # type: ignore[no-untyped-def]
-    """Fills the columns; returns -1, or the offset at which the bytes are no message."""
+    """Fills the columns; returns the offset at which the bytes are no message.
+
+    Returns _READ if all of it is one, _NO_ROOM if there were more records than rows.
+    """
     bad = wire.check(data, tail, numbers)
     if bad >= 0:
         return bad
@@ -471,8 +476,16 @@ def _read(data, tail, numbers, columns, sink):  # type: ignore[no-untyped-def]
             data, pos, end, _RESPONSE, columns.head, sink.scratch_bits
         )
         if field == 0:
-            return -1
+            break
         _read_observation(data, start, stop, columns, sink)
+    counts = columns.counts
+    fits = (
+        counts[UNITS] <= len(columns.units)
+        and counts[PASSENGERS] <= len(columns.passengers)
+        and counts[EFFECTS] <= len(columns.effects)
+        and counts[UPGRADES] <= len(columns.upgrades)
+    )
+    return _READ if fits else _NO_ROOM
 
 
 def _refuse(size: int, offset: int) -> errors.ConverterError:
@@ -515,25 +528,19 @@ class Reader:
         tail = wire.tail_of(self.data)
         while True:
             bad = _read(self.data, tail, _GRAMMAR, self.columns, self._sink)
+            if bad == _READ:
+                return self.columns
             if bad >= 0:
                 raise _refuse(len(message), bad)
-            counts = [int(count) for count in self.columns.counts]
-            if max(counts) > MAX_RECORDS:
-                raise errors.ConverterError(
-                    f"expected at most {MAX_RECORDS} units, passengers, effects or "
-                    f"upgrades in a message, found {max(counts)}"
-                )
-            room = (
-                len(self.columns.units),
-                len(self.columns.passengers),
-                len(self.columns.effects),
-                len(self.columns.upgrades),
+            self._make_room()
+
+    def _make_room(self) -> None:
+        counts = [int(count) for count in self.columns.counts]
+        if max(counts) > MAX_RECORDS:
+            raise errors.ConverterError(
+                f"expected at most {MAX_RECORDS} units, passengers, effects or "
+                f"upgrades in a message, found {max(counts)}"
             )
-            if all(count <= size for count, size in zip(counts, room, strict=True)):
-                return self.columns
-            units, passengers, effects, upgrades = (
-                max(size, 2 * count) if count > size else size
-                for count, size in zip(counts, room, strict=True)
-            )
-            self.columns = _allocate((units, passengers, effects, upgrades))
-            self._sink = _sink_of(self.columns)
+        units, passengers, effects, upgrades = (2 * count + 64 for count in counts)
+        self.columns = _allocate((units, passengers, effects, upgrades))
+        self._sink = _sink_of(self.columns)

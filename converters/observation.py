@@ -276,7 +276,7 @@ class Converter:
         out["action/queued"][()] = decoded.queued
         out["action/target_unit_tag"][()] = decoded.target_unit_tag
         out["action/world"][()] = decoded.world
-        out["action/unit_tags"][:] = actions.unit_tags(decoded, self._limits)
+        actions.fill_unit_tags(out["action/unit_tags"], decoded, self._limits)
         if self._raw.enable_action_repeat:
             out["action/repeat"][()] = decoded.repeat
 
@@ -302,7 +302,9 @@ class _Buffers:
         self.arrays: Arrays = {}
         for key, spec in described.items():
             if not key.startswith(_PLANE_PREFIX):
-                self.arrays[key] = np.zeros(spec.shape, spec.dtype)
+                # The plane of the camera alone counts on zeros; all else is written whole.
+                make = np.zeros if key == "camera" else np.empty
+                self.arrays[key] = make(spec.shape, spec.dtype)
         for index, name in enumerate(planes):
             self.arrays[f"{_PLANE_PREFIX}{name}"] = self.planes[index]
         self.shown = self.arrays

@@ -289,17 +289,17 @@ def fill_rows(
 
 
 @compiled
-def _count(columns, types, seen, out):  # type: ignore[no-untyped-def]
+def _count(units, count, types, seen, out):  # type: ignore[no-untyped-def]
     """Counts own units by dense type; returns an unknown raw type, or -1.
 
     Where two raw types share a dense id the larger count wins.
     """
     seen[:] = 0
     out[:] = 0
-    for i in range(columns.counts[c.UNITS]):
-        if columns.units[i, c.ALLIANCE] != c.SELF:
+    for i in range(count):
+        if units[i, c.ALLIANCE] != c.SELF:
             continue
-        raw = columns.units[i, c.UNIT_TYPE]
+        raw = units[i, c.UNIT_TYPE]
         if raw >= len(types) or types[raw] < 0:
             return raw
         seen[raw] += 1
@@ -320,17 +320,18 @@ def fill_counts(
         layout: from the settings.
         seen: int32 scratch as long as `layout.types`.
     """
-    unknown = _count(columns, layout.types, seen, out)
+    count = columns.counts[c.UNITS]
+    unknown = _count(columns.units, count, layout.types, seen, out)
     if unknown >= 0:
         raise errors.ConverterError(f"unit type {unknown} is not in table unit_types")
 
 
 @compiled
-def _upgrades(columns, dense, out):  # type: ignore[no-untyped-def]
+def _upgrades(upgrades, count, dense, out):  # type: ignore[no-untyped-def]
     """Translates upgrades up to the cap; returns the first unknown one, or -1."""
     out[:] = 0
-    for i in range(min(columns.counts[c.UPGRADES], len(out))):
-        raw = columns.upgrades[i]
+    for i in range(min(count, len(out))):
+        raw = upgrades[i]
         if raw >= len(dense) or dense[raw] < 0:
             return raw
         out[i] = dense[raw]
@@ -339,7 +340,8 @@ def _upgrades(columns, dense, out):  # type: ignore[no-untyped-def]
 
 def fill_upgrades(out: NDArray[np.int32], columns: c.Columns) -> None:
     """Writes `upgrades_fixed_length`: dense ids in message order, zero padded."""
-    unknown = _upgrades(columns, vocab.raw_to_dense("upgrades"), out)
+    dense, count = vocab.raw_to_dense("upgrades"), columns.counts[c.UPGRADES]
+    unknown = _upgrades(columns.upgrades, count, dense, out)
     if unknown >= 0:
         raise errors.ConverterError(f"upgrade {unknown} is not in table upgrades")
 
