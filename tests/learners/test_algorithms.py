@@ -103,6 +103,7 @@ def test_oac_raises_what_beat_the_critic():
     assert float(loss) > 0  # minus advantage times a negative log-probability
 
 
+@pytest.mark.slow
 def test_eoac_carries_its_traces_and_takes_turns():
     run = small.run("eoac", accumulate=2).algorithm
     params, carry = runs.ALGORITHMS["eoac"].init(0, run, None)
@@ -257,7 +258,14 @@ def test_rbve_ranks_the_recorded_function_first():
     np.testing.assert_allclose(found, [2.25, 0.0], atol=1e-6)
 
 
-@pytest.mark.parametrize("agent", list(runs.ALGORITHMS))
+@pytest.mark.parametrize(
+    "agent",
+    [
+        # Each compiles its own update: the default run does the first.
+        pytest.param(agent, marks=[] if agent == "bc" else [pytest.mark.slow])
+        for agent in runs.ALGORITHMS
+    ],
+)
 def test_one_batch_is_overfitted(agent):
     """Every loss falls far on one batch: cloning losses to near nothing."""
     learner = _learner(agent)
