@@ -62,6 +62,10 @@ class Deadlines:
                 )
 
 
+class ConnectionLost(errors.EngineCrashed):
+    """The connection broke; most often because the process is ending just now."""
+
+
 class Field(NamedTuple):
     """One field of a message on the wire.
 
@@ -180,7 +184,7 @@ class Connection:
         while True:
             final, opcode, content = self._frame(deadline)
             if opcode == _CLOSE:
-                raise errors.EngineCrashed("the game closed the connection")
+                raise ConnectionLost("the game closed the connection")
             if opcode == _PING:
                 self._send_all(
                     bytes([0x80 | _PONG, 0x80 | len(content)]) + bytes(4) + content,
@@ -216,7 +220,7 @@ class Connection:
         except OSError as error:
             raise _failure("receive", error) from error
         if not data:
-            raise errors.EngineCrashed("the game closed the connection")
+            raise ConnectionLost("the game closed the connection")
         self._buffer += data
 
     def _send_all(self, data: bytes, deadline: float) -> None:
@@ -258,7 +262,7 @@ def _failure(doing: str, error: OSError) -> errors.EngineError:
         return errors.EngineTimeout("the game did not answer before the deadline")
     if doing == "connect":
         return errors.EngineCrashed("no connection to the game")
-    return errors.EngineCrashed("the game closed the connection")
+    return ConnectionLost("the game closed the connection")
 
 
 class Client:

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,8 @@ _PORTS = range(20000, 32000)
 # Signals that somebody else sends: an operator, a supervisor, the kernel short of memory.
 _FROM_OUTSIDE = (-signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP)
 _LOG_TAIL_BYTES = 2000
+# A dying process closes its connection first; its exit status comes a moment later.
+_EXIT_GRACE_SECONDS = 2.0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -62,8 +65,12 @@ class Spawner:
 
     @property
     def alive(self) -> bool:
-        """Whether it still answers."""
-        return self._process.poll() is None
+        """Whether it still answers; a killed one can run on for a moment and not answer."""
+        try:
+            self.ask(op="poll", pid=0)
+        except errors.EngineKilled:
+            return False
+        return True
 
     def ask(self, **request: Any) -> dict[str, Any]:
         """Returns the answer to a request of the spawner's protocol."""
@@ -198,11 +205,19 @@ class GameProcess:
         """Returns the error, or EngineKilled if a signal from outside is what happened."""
         try:
             status = self.exit_status()
+            if status is None and isinstance(error, client_lib.ConnectionLost):
+                status = self._awaited_exit_status()
         except errors.EngineKilled as killed:
             return killed
         if status in _FROM_OUTSIDE:
             return errors.EngineKilled("a signal from outside ended the game")
         return error
+
+    def _awaited_exit_status(self) -> int | None:
+        deadline = time.monotonic() + _EXIT_GRACE_SECONDS
+        while (status := self.exit_status()) is None and time.monotonic() < deadline:
+            time.sleep(0.01)
+        return status
 
     def log_tail(self) -> str:
         """Returns the end of what the game printed, for the log."""
@@ -228,11 +243,12 @@ class GameProcess:
 
     def is_ready(self) -> bool:
         """Returns whether it runs and waits for a request."""
-        return (
-            self.client is not None
-            and self.client.is_idle()
-            and self.exit_status() is None
-        )
+        if self.client is None or not self.client.is_idle():
+            return False
+        try:
+            return self.exit_status() is None
+        except errors.EngineKilled:  # the spawner is gone, and its games go with it
+            return False
 
     def close(self) -> None:
         """Ends the process group; returns port and temp folder."""
