@@ -2,7 +2,7 @@
 
 Numba's own cache looks only at the file of the function it stores, so a change in a module that
 the function calls would go unnoticed and stale code would run. Here the stamp of every
-cached function is a digest of all modules that compiled code comes from.
+cached function is a digest of all modules that its group's code comes from.
 """
 
 import functools
@@ -13,9 +13,10 @@ from typing import Any, TypeVar, cast
 
 import numba
 
-_CONSTANTS = frozenset({"errorcodes.py", "rules.py", "world.py"})
-# Modules with kernels, and those whose constants and record types kernels compile in.
-MODULES = (
+# What the compiled simulation is made of: modules with kernels, and those whose constants
+# and record types kernels compile in. The server, the replay format and the bots change often
+# and are not among them.
+SIMULATION = (
     "kernel",
     "world",
     "rules",
@@ -34,25 +35,20 @@ MODULES = (
     "simulation",
     "entries",
 )
+# The same for observations, which are compiled apart: neither waits for the other's changes.
+OBSERVATION = ("kernel", "world", "rules", "state", "unit_kernels", "plane_kernels")
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 @functools.cache
-def source_digest() -> str:
-    """Returns the sha256 of the sources that compiled code is made of, in order of names.
-
-    These are the modules with kernels and the tables of constants they name; the server, the
-    replay format and the bots change often and are not among them.
-    """
+def source_digest(modules: tuple[str, ...]) -> str:
+    """Returns the sha256 of the sources of these modules, in the order given."""
     digest = hashlib.sha256()
     package = resources.files("starmill.engines.skirmish")
-    for entry in sorted(package.iterdir(), key=lambda item: item.name):
-        if not entry.name.endswith(".py"):
-            continue
-        content = entry.read_bytes()
-        if b"@kernel" in content or entry.name in _CONSTANTS:
-            digest.update(entry.name.encode() + b"\0" + content)
+    for name in modules:
+        content = package.joinpath(f"{name}.py").read_bytes()
+        digest.update(name.encode() + b"\0" + content)
     return digest.hexdigest()
 
 
@@ -73,5 +69,7 @@ def entry(function: F) -> F:
     # Private to numba, and the only place the stamp can be set; see the module's docstring.
     cache_file = getattr(dispatcher._cache, "_cache_file", None)
     if cache_file is not None:
-        cache_file._source_stamp = source_digest()
+        module = function.__module__.rsplit(".", 1)[-1]
+        group = SIMULATION if module in SIMULATION else OBSERVATION
+        cache_file._source_stamp = source_digest(group)
     return cast(F, dispatcher)

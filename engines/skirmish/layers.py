@@ -7,19 +7,18 @@ Units are painted as squares of their radius, the later over the earlier.
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from starmill.converters.protos import common_pb2, raw_pb2
+from starmill.converters.protos import common_pb2
 from starmill.engines.skirmish import game as game_lib
-from starmill.engines.skirmish import view, wire_writer
+from starmill.engines.skirmish import plane_kernels, view, wire_writer
 
 _RENDERS, _MINIMAP_RENDERS = 1, 2  # of ObservationFeatureLayer
 _ALERT_SHOWN_LOOPS = 48
-_MAX_RADIUS_PX = 24
-_HIDDEN, _FOGGED, _SEEN = 0, 1, 2
+_HIDDEN, _SEEN = 0, 2
 
 # name -> (field number, bits per pixel), as the game sends them.
 MINIMAP_PLANES = {
@@ -68,13 +67,14 @@ SCREEN_PLANES = {
 
 def image(plane: NDArray[np.generic], bits: int) -> bytes:
     """Returns an ImageData of a plane [Y, X] with 1, 8 or 32 bits per pixel."""
+    head = _image_head(plane.shape[1], plane.shape[0], bits)
+    return head + wire_writer.field(3, _pixels(plane, bits))
+
+
+def _pixels(plane: NDArray[np.generic], bits: int) -> bytes:
     if bits == 1:
-        data = np.packbits(plane.astype(bool)).tobytes()
-    else:
-        data = plane.astype(np.uint8 if bits == 8 else np.dtype("<i4")).tobytes()
-    return _image_head(plane.shape[1], plane.shape[0], bits) + wire_writer.field(
-        3, data
-    )
+        return np.packbits(plane.astype(bool)).tobytes()
+    return plane.astype(np.uint8 if bits == 8 else np.dtype("<i4")).tobytes()
 
 
 @functools.cache
@@ -89,16 +89,15 @@ class Raster:
     """A picture of a part of the map.
 
     size: pixels (x, y). left, top: world coordinates of the corner. scale: pixels per cell.
-    cells: [Y, X] flat index into the map's [H, W] grid; 0 where a pixel is off the map.
-    outside: [Y, X] where that is; None if nowhere.
+    columns, rows: [X], [Y] the map's cell under each pixel, -1 off the map.
     """
 
     size: tuple[int, int]
     left: float
     top: float
     scale: tuple[float, float]
-    cells: NDArray[np.intp]
-    outside: NDArray[np.bool_] | None
+    columns: NDArray[np.int64]
+    rows: NDArray[np.int64]
 
     @classmethod
     def over(
@@ -110,26 +109,29 @@ class Raster:
     ) -> "Raster":
         """Returns a picture of `extent` world units from the top left corner on."""
         scale = (size[0] / extent[0], size[1] / extent[1])
-        height, width = grid
         columns = np.floor(corner[0] + (np.arange(size[0]) + 0.5) / scale[0])
         rows = np.floor(corner[1] - (np.arange(size[1]) + 0.5) / scale[1])
-        flat = rows[:, None].astype(np.intp) * width + columns[None, :].astype(np.intp)
-        inside = ((rows >= 0) & (rows < height))[:, None]
-        inside = inside & ((columns >= 0) & (columns < width))[None, :]
+        columns[(columns < 0) | (columns >= grid[1])] = -1
+        rows[(rows < 0) | (rows >= grid[0])] = -1
         return cls(
             size=size,
             left=corner[0],
             top=corner[1],
             scale=scale,
-            cells=np.where(inside, flat, 0),
-            outside=None if inside.all() else ~inside,
+            columns=columns.astype(np.int64),
+            rows=rows.astype(np.int64),
         )
+
+    @functools.cached_property
+    def place(self) -> NDArray[np.float64]:
+        """The picture for kernels; see `plane_kernels.paint_units`."""
+        return np.array([self.left, self.top, *self.scale, *self.size], np.float64)
 
     def sample(self, grid: NDArray[np.generic]) -> NDArray[np.generic]:
         """Returns the map's grid [H, W] as seen in the picture; 0 off the map."""
-        picture = grid.reshape(-1).take(self.cells)
-        if self.outside is not None:
-            picture[self.outside] = 0
+        picture = grid[self.rows[:, None], self.columns[None, :]]
+        picture[self.rows < 0] = 0
+        picture[:, self.columns < 0] = 0
         return picture
 
     def pixels(
@@ -141,42 +143,47 @@ class Raster:
         return column, row
 
 
-class Painter:
-    """Where each unit of a view falls in a picture; paints any number of planes with it."""
+class Canvas:
+    """The bytes of all planes of a picture; only their pixels change from one to the next.
 
-    def __init__(self, raster: Raster, units: np.ndarray) -> None:
-        self._size = raster.size
-        column, row = raster.pixels(units["x"], units["y"])
-        reach = np.floor(units["radius"] * raster.scale[0]).astype(np.intp)
-        reach = np.minimum(reach, _MAX_RADIUS_PX)
-        pixels, owners = [], []
-        for radius in np.unique(reach):
-            which = np.flatnonzero(reach == radius)
-            offset = np.arange(-radius, radius + 1)
-            columns = column[which, None, None] + offset[None, None, :]
-            rows = row[which, None, None] + offset[None, :, None]
-            inside = (columns >= 0) & (columns < raster.size[0])
-            inside = inside & (rows >= 0) & (rows < raster.size[1])
-            flat = rows * raster.size[0] + columns
-            who = np.broadcast_to(which[:, None, None], flat.shape)
-            pixels.append(flat[inside])
-            owners.append(who[inside])
-        self._pixels = np.concatenate(pixels) if pixels else np.zeros(0, np.intp)
-        self._owners = np.concatenate(owners) if owners else np.zeros(0, np.intp)
-        order = np.argsort(self._owners, kind="stable")
-        self._pixels, self._owners = self._pixels[order], self._owners[order]
+    planes: name -> (field number, bits per pixel).
+    """
 
-    def paint(self, values: NDArray[np.generic]) -> NDArray[np.int32]:
-        """Returns a plane with each unit's value where it stands, 0 elsewhere. [Y, X]."""
-        plane = np.zeros(self._size[0] * self._size[1], np.int32)
-        # Of equal pixels numpy keeps the last; units are in order of the view.
-        plane[self._pixels] = values[self._owners]
-        return plane.reshape(self._size[1], self._size[0])
+    def __init__(
+        self, planes: Mapping[str, tuple[int, int]], size: tuple[int, int]
+    ) -> None:
+        self._planes = planes
+        self._begins: dict[str, int] = {}
+        self._empty = b""
+        self.shape = (size[1], size[0])
+        for name, (number, bits) in planes.items():
+            blank = image(np.zeros(self.shape, np.uint8), bits)
+            self._empty += wire_writer.field(number, blank)
+            self._begins[name] = len(self._empty) - -(-size[0] * size[1] * bits // 8)
+        self.bytes = np.frombuffer(self._empty, np.uint8).copy()
 
-    def count(self, amount: int = 1) -> NDArray[np.int32]:
-        """Returns how many units stand on each pixel, times `amount`. [Y, X]."""
-        total = np.bincount(self._pixels, minlength=self._size[0] * self._size[1])
-        return (total * amount).astype(np.int32).reshape(self._size[1], self._size[0])
+    def clear(self) -> None:
+        """Makes all planes zero."""
+        self.bytes[:] = np.frombuffer(self._empty, np.uint8)
+
+    def begins(self, names: Sequence[str]) -> NDArray[np.int64]:
+        """Returns where the pixels of these planes begin."""
+        return np.array([self._begins[name] for name in names], np.int64)
+
+    def bits(self, names: Sequence[str]) -> NDArray[np.int64]:
+        """Returns the bits per pixel of these planes."""
+        return np.array([self._planes[name][1] for name in names], np.int64)
+
+    def bytes_of(self, name: str) -> NDArray[np.uint8]:
+        """Returns an 8-bit plane [Y, X] to paint on."""
+        begin, (height, width) = self._begins[name], self.shape
+        return self.bytes[begin : begin + height * width].reshape(height, width)
+
+    def set(self, name: str, plane: NDArray[np.generic]) -> None:
+        """Sets a plane of 1 or 8 bits. [Y, X]."""
+        data = _pixels(plane, self._planes[name][1])
+        begin = self._begins[name]
+        self.bytes[begin : begin + len(data)] = np.frombuffer(data, np.uint8)
 
 
 class Layers:
@@ -192,16 +199,17 @@ class Layers:
     ) -> None:
         self._game = game
         self._player = player
-        self._screen_size = screen
         shape = screen or (1, 1)
         self._camera = (camera_width, camera_width * shape[1] / shape[0])
         self._grid = (game.map.height, game.map.width)
-        side = float(max(self._grid))
-        self._minimap = None
+        self._minimap = self._minimap_canvas = self._screen_canvas = None
         if minimap is not None:
-            corner = (0.0, float(game.map.height))
+            corner, side = (0.0, float(game.map.height)), float(max(self._grid))
             self._minimap = Raster.over(minimap, corner, (side, side), self._grid)
-            self._height_image = image(self._minimap.sample(game.map.terrain), 8)
+            self._minimap_canvas = Canvas(MINIMAP_PLANES, minimap)
+            self._height = self._minimap.sample(game.map.terrain)
+        if screen is not None:
+            self._screen_canvas = Canvas(SCREEN_PLANES, screen)
 
     def _visibility(self) -> NDArray[np.uint8]:
         world = self._game.world
@@ -216,16 +224,13 @@ class Layers:
             return False
         return bool(self._visibility()[row, column] == _SEEN)
 
-    def map_state(self) -> raw_pb2.MapState:
-        """Returns visibility and creep as the raw interface has them, south row first."""
-        state = raw_pb2.MapState()
-        state.visibility.ParseFromString(image(self._visibility(), 8))
-        state.creep.ParseFromString(image(self._creep(), 1))
-        return state
-
-    def _creep(self) -> NDArray[np.bool_]:
-        """Creep where the player has ever been: the unseen map shows none."""
-        return (self._game.world.creep == 1) & (self._visibility() != _HIDDEN)
+    def map_state(self) -> bytes:
+        """Returns the raw interface's MapState: visibility and creep, south row first."""
+        visibility = self._visibility()
+        # Creep where the player has ever been: the unseen map shows none.
+        creep = (self._game.world.creep == 1) & (visibility != _HIDDEN)
+        seen = wire_writer.field(1, image(visibility, 8))
+        return seen + wire_writer.field(2, image(creep, 1))
 
     def on_screen(self, seen: view.View) -> NDArray[np.bool_]:
         """Returns which units of a view are inside the camera's rectangle."""
@@ -234,44 +239,62 @@ class Layers:
         near_y = np.abs(seen.units["y"] - camera["camera_y"]) <= self._camera[1] / 2
         return near_x & near_y
 
-    def serialized(self, seen: view.View) -> bytes:
-        """Returns the ObservationFeatureLayer of a view."""
-        out = b""
-        if self._screen_size is not None:
-            out += wire_writer.field(_RENDERS, self._screen(seen))
-        if self._minimap is not None:
-            out += wire_writer.field(_MINIMAP_RENDERS, self._minimap_planes(seen))
+    def serialized(self, seen: view.View, on_screen: NDArray[np.bool_]) -> list[bytes]:
+        """Returns the ObservationFeatureLayer of a view, in pieces."""
+        out = []
+        if self._screen_canvas is not None:
+            self._paint_screen(self._screen_canvas, seen, on_screen)
+            out += wire_writer.pieces(_RENDERS, [self._screen_canvas.bytes.tobytes()])
+        if self._minimap is not None and self._minimap_canvas is not None:
+            canvas = self._minimap_canvas
+            self._paint_minimap(self._minimap, canvas, seen)
+            out += wire_writer.pieces(_MINIMAP_RENDERS, [canvas.bytes.tobytes()])
         return out
 
-    def _minimap_planes(self, seen: view.View) -> bytes:
-        raster = self._minimap
-        if raster is None:
-            return b""
-        painter = Painter(raster, seen.units)
-        planes = {
-            **self._terrain(raster),
-            "camera": self._camera_plane(raster),
-            "alerts": self._alert_plane(raster),
-            "player_id": painter.paint(seen.units["owner"]),
-            "player_relative": painter.paint(seen.alliance),
-            "selected": painter.paint(seen.units["selected"]),
-            "unit_type": painter.paint(seen.units["unit_type"]),
-        }
-        out = wire_writer.field(1, self._height_image)
-        for name, plane in planes.items():
-            number, bits = MINIMAP_PLANES[name]
-            out += wire_writer.field(number, image(plane, bits))
-        return out
+    def _paint_minimap(self, raster: Raster, canvas: Canvas, seen: view.View) -> None:
+        canvas.clear()
+        canvas.set("height_map", self._height)
+        canvas.set("camera", self._camera_plane(raster))
+        self._paint_alerts(raster, canvas.bytes_of("alerts"))
+        self._paint_terrain(raster, canvas)
+        names = plane_kernels.UNITS[: plane_kernels.MINIMAP_UNITS]
+        everyone = np.ones(len(seen.units), bool)
+        self._paint_units(raster, canvas, seen, everyone, names, np.zeros(0, np.int64))
 
-    def _terrain(self, raster: Raster) -> dict[str, NDArray[np.generic]]:
-        world = self._game.world
-        free = (world.occupied & 1) == 0  # the second bit marks cells near resources
-        return {
-            "visibility_map": raster.sample(self._visibility()),
-            "creep": raster.sample(self._creep()),
-            "buildable": raster.sample((world.placeable != 0) & free),
-            "pathable": raster.sample((world.pathable != 0) & free),
-        }
+    def _paint_terrain(self, raster: Raster, canvas: Canvas) -> None:
+        plane_kernels.paint_terrain(
+            self._game.world.state,
+            self._player,
+            raster.columns,
+            raster.rows,
+            canvas.begins(plane_kernels.TERRAIN),
+            canvas.bytes,
+        )
+
+    def _paint_units(
+        self,
+        raster: Raster,
+        canvas: Canvas,
+        seen: view.View,
+        shown: NDArray[np.bool_],
+        names: Sequence[str],
+        counts: NDArray[np.int64],
+    ) -> None:
+        plane_kernels.paint_units(
+            self._game.world.state,
+            raster.place,
+            seen.units,
+            seen.rows,
+            seen.display,
+            seen.alliance,
+            seen.cloak,
+            seen.blip,
+            shown,
+            canvas.begins(names),
+            canvas.bits(names),
+            canvas.bytes,
+            counts,
+        )
 
     def _camera_plane(self, raster: Raster) -> NDArray[np.bool_]:
         camera = self._game.world.players[self._player]
@@ -284,8 +307,7 @@ class Layers:
         plane[top : max(int(row[1]) + 1, 0), left : max(int(column[1]) + 1, 0)] = True
         return plane
 
-    def _alert_plane(self, raster: Raster) -> NDArray[np.uint8]:
-        plane = np.zeros((raster.size[1], raster.size[0]), np.uint8)
+    def _paint_alerts(self, raster: Raster, plane: NDArray[np.uint8]) -> None:
         alerts = self._game.world.alerts[self._player]
         recent = alerts["loop"] > self._game.loop - _ALERT_SHOWN_LOOPS
         alerts = alerts[recent & (alerts["kind"] > 0)]
@@ -293,7 +315,6 @@ class Layers:
         for column, row in zip(columns, rows, strict=True):
             top, left = max(int(row) - 1, 0), max(int(column) - 1, 0)
             plane[top : max(int(row) + 2, 0), left : max(int(column) + 2, 0)] = 1
-        return plane
 
     def screen_raster(self) -> Raster:
         """Returns the screen's picture for where the camera is now."""
@@ -302,80 +323,28 @@ class Layers:
             float(camera["camera_x"]) - self._camera[0] / 2,
             float(camera["camera_y"]) + self._camera[1] / 2,
         )
-        size = self._screen_size or (1, 1)
-        return Raster.over(size, corner, self._camera, self._grid)
+        height, width = self._screen_canvas.shape if self._screen_canvas else (1, 1)
+        return Raster.over((width, height), corner, self._camera, self._grid)
 
     def minimap_raster(self) -> Raster | None:
         """Returns the minimap's picture, None without feature layers."""
         return self._minimap
 
-    def _screen(self, seen: view.View) -> bytes:
-        raster = self.screen_raster()
-        shown = self.on_screen(seen)
-        units = seen.units[shown]
-        painter = Painter(raster, units)
-        own_power = self._game.world.power[self._player]
-        planes: dict[str, NDArray[np.generic]] = {
-            "height_map": raster.sample(self._game.map.terrain),
-            **self._terrain(raster),
-            "power": raster.sample(own_power),
-            "effects": self._effect_plane(raster),
-            "unit_density": painter.count(),
-            "unit_density_aa": np.minimum(painter.count(16), 255),
-        }
-        for name, values in self._unit_values(seen, shown).items():
-            planes[name] = painter.paint(values)
-        out = b""
-        for name, plane in planes.items():
-            number, bits = SCREEN_PLANES[name]
-            out += wire_writer.field(number, image(plane, bits))
-        return out
-
-    def _unit_values(
-        self, seen: view.View, shown: NDArray[np.bool_]
-    ) -> dict[str, NDArray[np.generic]]:
-        units = seen.units[shown]
-        known = (seen.display == view.VISIBLE)[shown]
-        known = known & (seen.cloak != view.CLOAKED)[shown]
-        timed = units["buff_max"] > 0
-        remain = units["buff_remain"] * 255.0 / np.maximum(units["buff_max"], 1)
-        rows = np.maximum(seen.rows[shown], 0)
-        first_buff = self._game.world.buffs["id"][rows, 0]
-        return {
-            "player_id": units["owner"],
-            "unit_type": units["unit_type"],
-            "selected": units["selected"],
-            "player_relative": seen.alliance[shown],
-            "unit_hit_points": np.where(known, units["health"], 0),
-            "unit_energy": np.where(known, units["energy"], 0),
-            "unit_shields": np.where(known, units["shield"], 0),
-            "unit_hit_points_ratio": _ratio(units, "health", known),
-            "unit_energy_ratio": _ratio(units, "energy", known),
-            "unit_shields_ratio": _ratio(units, "shield", known),
-            "hallucinations": units["hallucination"],
-            "cloaked": units["cloaked"],
-            "blip": seen.blip[shown],
-            "buffs": np.where(known & (units["buff_count"] > 0), first_buff, 0),
-            "buff_duration": np.where(known & timed, remain, 0),
-            "active": np.where(known, units["active"], 0),
-            "build_progress": units["build_progress"] * 255.0,
-            "placeholder": (seen.display == view.PLACEHOLDER)[shown],
-        }
-
-    def _effect_plane(self, raster: Raster) -> NDArray[np.int32]:
-        effects = self._game.world.effects
-        shown: Callable[[np.void], bool] = lambda effect: (  # noqa: E731
-            int(effect["owner"]) == self._player
-            or self.sees(float(effect["x"]), float(effect["y"]))
+    def _paint_screen(
+        self, canvas: Canvas, seen: view.View, on_screen: NDArray[np.bool_]
+    ) -> None:
+        raster, world = self.screen_raster(), self._game.world
+        canvas.clear()
+        canvas.set("height_map", raster.sample(self._game.map.terrain))
+        canvas.set("power", raster.sample(world.power[self._player]))
+        self._paint_terrain(raster, canvas)
+        begin = int(canvas.begins(("effects",))[0])
+        plane_kernels.paint_effects(
+            world.state, self._player, raster.place, begin, canvas.bytes
         )
-        alive = effects[effects["alive"] == 1]
-        visible = alive[np.array([shown(e) for e in alive], bool)]
-        return Painter(raster, visible).paint(visible["id"])
-
-
-def _ratio(
-    units: np.ndarray, name: str, known: NDArray[np.bool_]
-) -> NDArray[np.float64]:
-    most = np.maximum(units[f"{name}_max"], 1.0)
-    share = np.where(known, units[name] * 255.0 / most, 0.0)
-    return np.clip(share, 0.0, 255.0)
+        counts = np.zeros(canvas.shape[0] * canvas.shape[1], np.int64)
+        names = plane_kernels.UNITS
+        self._paint_units(raster, canvas, seen, on_screen, names, counts)
+        density = counts.reshape(canvas.shape)
+        canvas.set("unit_density", density)
+        canvas.set("unit_density_aa", np.minimum(density * 16, 255))

@@ -1,9 +1,7 @@
 """Observations: the game as one player sees it, as the bytes of a ResponseObservation.
 
-In: a game, a player, the interface options. Out: wire bytes. The many rows (units, orders,
-passengers) are written from columns, the few singular fields through the message classes.
-Which fields are set follows the protocol's own notes: enemies have no orders, snapshots have no
-health, and so on.
+In: a game, a player, the interface options. Out: wire bytes. Units and pictures are written by
+kernels (`unit_kernels`, `plane_kernels`), the few singular fields through the message classes.
 """
 
 import dataclasses
@@ -15,13 +13,12 @@ from numpy.typing import NDArray
 
 from starmill.converters.protos import common_pb2, raw_pb2, sc2api_pb2, score_pb2
 from starmill.engines.skirmish import game as game_lib
-from starmill.engines.skirmish import layers, rules, view, wire_writer
-from starmill.engines.skirmish import world as world_lib
+from starmill.engines.skirmish import layers, rules, unit_kernels, view, wire_writer
 
 # Field numbers of the messages that are written by hand.
 _OBSERVATION = 3  # ResponseObservation.observation
 _RAW_DATA, _FEATURE_LAYERS = 5, 6  # of Observation
-_UNITS = 2  # ObservationRaw.units
+_UNITS, _MAP_STATE = 2, 3  # of ObservationRaw
 _CAMERA_WIDTH = 24.0  # world units, the real game's default
 _MAX_SIDE = 512  # pixels of a plane, world units of the camera
 _ALERT_LOOPS = 2  # an alert is reported with the first observations after it
@@ -75,6 +72,7 @@ class Observer:
         self._layers = layers.Layers(
             game, player, interface.minimap, interface.screen, interface.width
         )
+        self._buffer = np.empty(0, np.uint8)
 
     def observation(
         self,
@@ -105,18 +103,22 @@ class Observer:
         )
         if self._interface.score:
             head.score.CopyFrom(self._score())
-        body = head.SerializeToString() + ui
+        on_screen = self._layers.on_screen(seen)
+        body = [head.SerializeToString(), ui]
         if self._interface.raw:
-            body += wire_writer.field(_RAW_DATA, self._raw(seen, dead))
+            body += wire_writer.pieces(_RAW_DATA, self._raw(seen, on_screen, dead))
         if self._interface.minimap is not None:
-            body += wire_writer.field(_FEATURE_LAYERS, self._layers.serialized(seen))
+            planes = self._layers.serialized(seen, on_screen)
+            body += wire_writer.pieces(_FEATURE_LAYERS, planes)
         response = sc2api_pb2.ResponseObservation(
             actions=actions,
             action_errors=action_errors,
             chat=chat,
             player_result=results,
         )
-        return response.SerializeToString() + wire_writer.field(_OBSERVATION, body)
+        return b"".join(
+            [response.SerializeToString(), *wire_writer.pieces(_OBSERVATION, body)]
+        )
 
     @property
     def _sees_all(self) -> bool:
@@ -162,7 +164,9 @@ class Observer:
             score_type=score_pb2.Score.Melee, score=total, score_details=details
         )
 
-    def _raw(self, seen: view.View, dead: Sequence[int]) -> bytes:
+    def _raw(
+        self, seen: view.View, on_screen: NDArray[np.bool_], dead: Sequence[int]
+    ) -> list[bytes]:
         world, player = self._game.world, self._player
         camera = world.players[player]
         raw = raw_pb2.ObservationRaw(
@@ -173,13 +177,15 @@ class Observer:
                 upgrade_ids=np.flatnonzero(world.upgrades[player]).tolist(),
                 power_sources=self._power_sources(seen),
             ),
-            map_state=self._layers.map_state(),
             effects=self._effects(),
         )
         if len(dead):
             raw.event.dead_units.extend(dead)
-        units = unit_columns(self._game, seen, self._layers.on_screen(seen))
-        return raw.SerializeToString() + units.serialized(_UNITS)
+        return [
+            raw.SerializeToString(),
+            self._units(seen, on_screen),
+            *wire_writer.pieces(_MAP_STATE, [self._layers.map_state()]),
+        ]
 
     def _power_sources(self, seen: view.View) -> list[raw_pb2.PowerSource]:
         units = seen.units
@@ -216,136 +222,20 @@ class Observer:
             )
         return found
 
-
-def unit_columns(
-    game: game_lib.Game, seen: view.View, on_screen: NDArray[np.bool_]
-) -> wire_writer.MessageColumns:
-    """Returns the Unit messages of a view, as columns in ascending field order."""
-    units = seen.units
-    traits = rules.unit_rules()[units["unit_type"]]
-    out = wire_writer.MessageColumns(len(units))
-    mine = seen.alliance == view.SELF
-    neutral = seen.alliance == view.NEUTRAL
-    known = (seen.display == view.VISIBLE) & (seen.cloak != view.CLOAKED)
-    own = mine & (seen.display == view.VISIBLE)
-    live = known & (units["build_progress"] >= 1.0)
-    out.varints(1, seen.display)
-    out.varints(2, seen.alliance)
-    out.varints(3, units["tag"])
-    out.varints(4, units["unit_type"])
-    out.varints(5, units["owner"])
-    out.points(6, [units["x"], units["y"], units["z"]])
-    out.floats(7, units["facing"])
-    out.floats(8, units["radius"])
-    out.floats(9, units["build_progress"])
-    out.varints(10, seen.cloak)
-    out.varints(11, units["selected"] == 1, mine)
-    out.varints(12, on_screen)
-    out.varints(13, seen.blip)
-    out.floats(14, units["health"], known)
-    out.floats(15, units["health_max"], known)
-    out.floats(16, units["shield"], known & (units["shield_max"] > 0))
-    out.floats(17, units["energy"], known & (units["energy_max"] > 0))
-    out.varints(18, units["minerals"], known & neutral & (traits["mineral_field"] == 1))
-    gas = (traits["geyser"] == 1) | (traits["gas_mine"] == 1)
-    out.varints(19, units["vespene"], known & gas)
-    out.varints(20, units["flying"], known)
-    out.varints(21, units["burrowed"], known)
-    _add_orders(out, game, seen, own)
-    _add_add_ons(out, game, seen, own)
-    _add_passengers(out, game, seen, own)
-    out.varints(25, units["cargo_used"], own & (units["cargo_max"] > 0))
-    out.varints(26, units["cargo_max"], own & (units["cargo_max"] > 0))
-    _add_buffs(out, game, seen, known)
-    gathers = own & ((traits["town_hall"] == 1) | (traits["gas_mine"] == 1))
-    out.varints(28, units["assigned"], gathers)
-    out.varints(29, units["ideal"], gathers)
-    out.floats(30, np.maximum(units["cooldown"], 0.0), own)
-    out.floats(31, traits["detects"], live & (traits["detects"] > 0))
-    out.varints(34, units["engaged"], own & (units["engaged"] != 0))
-    out.varints(35, units["powered"] == 1, known)
-    out.floats(36, units["shield_max"], known & (units["shield_max"] > 0))
-    out.floats(37, units["energy_max"], known & (units["energy_max"] > 0))
-    out.varints(38, units["hallucination"], own)
-    out.varints(39, units["active"], known)
-    out.varints(40, units["attack_level"], known)
-    out.varints(41, units["armor_level"], known)
-    out.varints(42, units["shield_level"], known)
-    out.varints(43, units["buff_remain"], own & (units["buff_max"] > 0))
-    out.varints(44, units["buff_max"], own & (units["buff_max"] > 0))
-    _add_rally(out, seen, own)
-    return out
-
-
-def _add_orders(
-    out: wire_writer.MessageColumns,
-    game: game_lib.Game,
-    seen: view.View,
-    own: NDArray[np.bool_],
-) -> None:
-    counts = np.where(own, seen.units["order_count"], 0)
-    rows, slots = np.nonzero(np.arange(world_lib.MAX_ORDERS) < counts[:, None])
-    orders = game.world.orders[seen.rows[rows], slots]
-    children = wire_writer.MessageColumns(len(orders))
-    children.varints(1, orders["ability"])
-    z = np.zeros(len(orders))
-    children.points(2, [orders["x"], orders["y"], z], orders["target"] == 1)
-    children.varints(3, orders["target_tag"], orders["target"] == 2)
-    children.floats(4, orders["progress"], orders["progress"] > 0)
-    out.repeated(22, rows, slots, children)
-
-
-def _add_add_ons(
-    out: wire_writer.MessageColumns,
-    game: game_lib.Game,
-    seen: view.View,
-    own: NDArray[np.bool_],
-) -> None:
-    add_on = seen.units["addon"]
-    tags = game.world.units["tag"][np.maximum(add_on, 0)]
-    out.varints(23, tags, own & (add_on >= 0))
-
-
-def _add_passengers(
-    out: wire_writer.MessageColumns,
-    game: game_lib.Game,
-    seen: view.View,
-    own: NDArray[np.bool_],
-) -> None:
-    counts = np.where(own, seen.units["cargo_count"], 0)
-    rows, slots = np.nonzero(np.arange(world_lib.MAX_CARGO) < counts[:, None])
-    inside = game.world.units[game.world.cargo[seen.rows[rows], slots]]
-    children = wire_writer.MessageColumns(len(inside))
-    children.varints(1, inside["tag"])
-    children.floats(2, inside["health"])
-    children.floats(3, inside["health_max"])
-    children.floats(4, inside["shield"], inside["shield_max"] > 0)
-    children.floats(5, inside["energy"], inside["energy_max"] > 0)
-    children.varints(6, inside["unit_type"])
-    children.floats(7, inside["shield_max"], inside["shield_max"] > 0)
-    children.floats(8, inside["energy_max"], inside["energy_max"] > 0)
-    out.repeated(24, rows, slots, children)
-
-
-def _add_buffs(
-    out: wire_writer.MessageColumns,
-    game: game_lib.Game,
-    seen: view.View,
-    known: NDArray[np.bool_],
-) -> None:
-    counts = np.where(known, seen.units["buff_count"], 0).astype(np.int64)
-    buffs = game.world.buffs["id"][np.maximum(seen.rows, 0)].astype(np.int64)
-    out.repeated_varints(27, buffs, counts)
-
-
-def _add_rally(
-    out: wire_writer.MessageColumns, seen: view.View, own: NDArray[np.bool_]
-) -> None:
-    units = seen.units
-    rows = np.flatnonzero(own & (units["rally_kind"] > 0))
-    children = wire_writer.MessageColumns(len(rows))
-    where = [units["rally_x"][rows], units["rally_y"][rows], np.zeros(len(rows))]
-    children.points(1, where)
-    tags = units["rally_tag"][rows]
-    children.varints(2, tags, tags != 0)
-    out.repeated(45, rows, np.zeros(len(rows), np.intp), children)
+    def _units(self, seen: view.View, on_screen: NDArray[np.bool_]) -> bytes:
+        room = len(seen.units) * unit_kernels.MAX_UNIT_BYTES
+        if len(self._buffer) < room:
+            self._buffer = np.empty(2 * room, np.uint8)
+        size = unit_kernels.write_units(
+            self._game.world.state,
+            seen.units,
+            seen.rows,
+            seen.display,
+            seen.alliance,
+            seen.cloak,
+            seen.blip,
+            on_screen,
+            _UNITS,
+            self._buffer,
+        )
+        return self._buffer[:size].tobytes()

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from starmill.engines.skirmish import entries, kernel, maps, rules
+from starmill.engines.skirmish import entries, kernel, maps, observe, rules
 from starmill.engines.skirmish import game as game_lib
 
 if sys.platform != "win32":
@@ -24,7 +24,8 @@ def ready() -> None:
     """Returns once the game is compiled, by this process or another."""
     folder = _cache_folder()
     version = f"{sys.version_info.major}{sys.version_info.minor}"
-    mark = folder / f"skirmish-{kernel.source_digest()[:16]}-{version}.compiled"
+    digest = kernel.source_digest(kernel.SIMULATION + kernel.OBSERVATION)[:16]
+    mark = folder / f"skirmish-{digest}-{version}.compiled"
     if mark.exists():
         return
     with contextlib.suppress(OSError):
@@ -75,6 +76,8 @@ def compile_game() -> float:
     entries.find_place(state, 1, depot, x, y, 0)
     marine = rules.unit_id("Marine")
     entries.kill(state, entries.spawn(state, marine, 1, x, y, 1.0), -1)
+    interface = observe.Interface(screen=(8, 8), minimap=(8, 8))
+    observe.Observer(game, 1, interface).observation()
     return time.monotonic() - began
 
 

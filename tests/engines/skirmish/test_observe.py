@@ -146,7 +146,8 @@ def test_units_equal_those_set_field_by_field(mid_game, player, fog):
     expected = [
         _slow_unit(mid_game, seen, i, on_screen) for i in range(len(seen.units))
     ]
-    fast = observe.unit_columns(mid_game, seen, on_screen).serialized(2)
+    observer = observe.Observer(mid_game, player, observe.Interface())
+    fast = observer._units(seen, on_screen)
     parsed = raw_pb2.ObservationRaw.FromString(fast).units
     assert len(parsed) > 30
     for got, want in zip(parsed, expected, strict=True):
@@ -207,6 +208,72 @@ def test_a_map_that_is_not_square_fills_the_upper_left(mid_game):
     assert picture[0, 63] == grid[9, 19]
     assert picture[31, 0] == grid[0, 0]
     assert (picture[32:] == 0).all()
+
+
+def _slow_planes(game, seen, shown, raster, planes):
+    """Paints the screen's unit planes pixel by pixel, in Python."""
+    height, width = raster.size[1], raster.size[0]
+    out = {name: np.zeros((height, width), np.int64) for name in planes}
+    for i in np.flatnonzero(shown):
+        unit = seen.units[i]
+        known = seen.display[i] == view.VISIBLE and seen.cloak[i] != view.CLOAKED
+        values = {
+            "player_id": unit["owner"],
+            "player_relative": seen.alliance[i],
+            "selected": unit["selected"],
+            "unit_type": unit["unit_type"],
+            "unit_hit_points": int(unit["health"]) if known else 0,
+            "unit_shields": int(unit["shield"]) if known else 0,
+            "unit_hit_points_ratio": int(
+                255 * unit["health"] / max(unit["health_max"], 1)
+            )
+            if known
+            else 0,
+            "cloaked": unit["cloaked"] != 0,
+            "active": known and unit["active"] != 0,
+            "build_progress": int(255 * unit["build_progress"]),
+            "placeholder": seen.display[i] == view.PLACEHOLDER,
+        }
+        column = int(np.floor((unit["x"] - raster.left) * raster.scale[0]))
+        row = int(np.floor((raster.top - unit["y"]) * raster.scale[1]))
+        reach = int(np.floor(unit["radius"] * raster.scale[0]))
+        for y in range(max(row - reach, 0), min(row + reach + 1, height)):
+            for x in range(max(column - reach, 0), min(column + reach + 1, width)):
+                out["unit_density"][y, x] += 1
+                for name, value in values.items():
+                    out[name][y, x] = value
+    return out
+
+
+@pytest.mark.parametrize("player", [1, 2])
+def test_the_screen_shows_units_as_painted_one_by_one(mid_game, player):
+    camera = mid_game.world.players[player]
+    before = camera["camera_x"], camera["camera_y"]
+    start = mid_game.map.starts[mid_game.players[player - 1].start]
+    camera["camera_x"], camera["camera_y"] = start
+    pictures = layers.Layers(mid_game, player, (64, 64), (32, 24), 24.0)
+    seen = view.player_view(mid_game, player)
+    shown = pictures.on_screen(seen)
+    assert shown.sum() > 5
+    screen = _observe(mid_game, player).observation.feature_layer_data.renders
+    raster = pictures.screen_raster()
+    camera["camera_x"], camera["camera_y"] = before
+    names = [
+        *("player_id", "player_relative", "selected", "unit_type", "unit_hit_points"),
+        *("unit_shields", "unit_hit_points_ratio", "cloaked", "active"),
+        *("build_progress", "placeholder", "unit_density"),
+    ]
+    expected = _slow_planes(mid_game, seen, shown, raster, names)
+    for name in names:
+        image = getattr(screen, name)
+        dtype = np.int32 if image.bits_per_pixel == 32 else np.uint8
+        data = np.frombuffer(image.data, dtype)
+        if image.bits_per_pixel == 1:
+            data = np.unpackbits(data)
+        np.testing.assert_array_equal(
+            data.reshape(24, 32), expected[name], err_msg=name
+        )
+    assert expected["unit_density"].max() > 0
 
 
 def test_screen_planes_have_the_size_asked_for(mid_game):

@@ -1,0 +1,251 @@
+"""Units as wire bytes: every Unit message of an observation, written in one pass.
+
+In: the game's state and the columns of a `view.View`. Out: bytes of ObservationRaw's repeated
+field `units`. Which fields are set follows the protocol's own notes: enemies have no orders,
+snapshots have no health, and so on. Setting the fields of 300 units one by one on message
+objects takes 8 ms, this a tenth of one; the result parses to the same messages (tested).
+"""
+
+import numpy as np
+
+from starmill.engines.skirmish.kernel import entry, kernel
+from starmill.engines.skirmish.world import MAX_BUFFS, MAX_CARGO, MAX_ORDERS, State
+
+_VARINT, _LENGTH, _FIXED32 = 0, 2, 5
+_POINT_BYTES = 15  # three tagged floats
+_VISIBLE, _SELF, _NEUTRAL, _CLOAKED = 1, 1, 3, 1
+# Most that one unit can take: 45 fields of a two-byte tag and ten bytes at most, an order
+# of 45, a passenger of 75, a buff of 12, and the rally point.
+MAX_UNIT_BYTES = 45 * 12 + MAX_ORDERS * 45 + MAX_CARGO * 75 + MAX_BUFFS * 12 + 40
+
+
+@kernel
+def _varint(out: np.ndarray, at: int, value: int) -> int:
+    """Writes an integer, negative ones as their 64-bit complement; returns the next place."""
+    rest = np.uint64(value)
+    while rest > np.uint64(0x7F):
+        out[at] = np.uint8(rest & np.uint64(0x7F)) | np.uint8(0x80)
+        rest >>= np.uint64(7)
+        at += 1
+    out[at] = np.uint8(rest)
+    return at + 1
+
+
+@kernel
+def _integer(out: np.ndarray, at: int, number: int, value: int) -> int:
+    return _varint(out, _varint(out, at, number << 3 | _VARINT), value)
+
+
+@kernel
+def _float(out: np.ndarray, at: int, number: int, value: float) -> int:
+    at = _varint(out, at, number << 3 | _FIXED32)
+    bits = np.float32(value).view(np.uint32)
+    for k in range(4):
+        out[at + k] = np.uint8(bits >> np.uint32(8 * k))
+    return at + 4
+
+
+@kernel
+def _point(out: np.ndarray, at: int, number: int, x: float, y: float, z: float) -> int:
+    at = _varint(out, at, number << 3 | _LENGTH)
+    at = _varint(out, at, _POINT_BYTES)
+    at = _float(out, at, 1, x)
+    at = _float(out, at, 2, y)
+    return _float(out, at, 3, z)
+
+
+@kernel
+def _framed(out: np.ndarray, at: int, number: int, body: np.ndarray, size: int) -> int:
+    """Writes the first `size` bytes of `body` as a length-delimited field."""
+    at = _varint(out, at, number << 3 | _LENGTH)
+    at = _varint(out, at, size)
+    out[at : at + size] = body[:size]
+    return at + size
+
+
+@kernel
+def _orders(w: State, row: int, out: np.ndarray, at: int, part: np.ndarray) -> int:
+    for slot in range(w.units[row].order_count):
+        order = w.orders[row, slot]
+        size = _integer(part, 0, 1, order.ability)
+        if order.target == 1:
+            size = _point(part, size, 2, order.x, order.y, 0.0)
+        elif order.target == 2:
+            size = _integer(part, size, 3, order.target_tag)
+        if order.progress > 0:
+            size = _float(part, size, 4, order.progress)
+        at = _framed(out, at, 22, part, size)
+    return at
+
+
+@kernel
+def _passengers(w: State, row: int, out: np.ndarray, at: int, part: np.ndarray) -> int:
+    for slot in range(w.units[row].cargo_count):
+        inside = w.units[w.cargo[row, slot]]
+        size = _integer(part, 0, 1, inside.tag)
+        size = _float(part, size, 2, inside.health)
+        size = _float(part, size, 3, inside.health_max)
+        if inside.shield_max > 0:
+            size = _float(part, size, 4, inside.shield)
+        if inside.energy_max > 0:
+            size = _float(part, size, 5, inside.energy)
+        size = _integer(part, size, 6, inside.unit_type)
+        if inside.shield_max > 0:
+            size = _float(part, size, 7, inside.shield_max)
+        if inside.energy_max > 0:
+            size = _float(part, size, 8, inside.energy_max)
+        at = _framed(out, at, 24, part, size)
+    return at
+
+
+@kernel
+def _health(w: State, unit: State, neutral: bool, out: np.ndarray, at: int) -> int:
+    """Fields 14 to 21, of a unit whose condition the player knows."""
+    traits = w.unit_rules[unit.unit_type]
+    at = _float(out, at, 14, unit.health)
+    at = _float(out, at, 15, unit.health_max)
+    if unit.shield_max > 0:
+        at = _float(out, at, 16, unit.shield)
+    if unit.energy_max > 0:
+        at = _float(out, at, 17, unit.energy)
+    if neutral and traits.mineral_field == 1:
+        at = _integer(out, at, 18, unit.minerals)
+    if traits.geyser == 1 or traits.gas_mine == 1:
+        at = _integer(out, at, 19, unit.vespene)
+    at = _integer(out, at, 20, unit.flying)
+    return _integer(out, at, 21, unit.burrowed)
+
+
+@kernel
+def _condition(w: State, unit: State, own: bool, out: np.ndarray, at: int) -> int:
+    """Fields 31 and 35 to 42, of a unit whose condition the player knows."""
+    detects = w.unit_rules[unit.unit_type].detects
+    if unit.build_progress >= 1.0 and detects > 0:
+        at = _float(out, at, 31, detects)
+    at = _integer(out, at, 35, 1 if unit.powered == 1 else 0)
+    if unit.shield_max > 0:
+        at = _float(out, at, 36, unit.shield_max)
+    if unit.energy_max > 0:
+        at = _float(out, at, 37, unit.energy_max)
+    if own:
+        at = _integer(out, at, 38, unit.hallucination)
+    at = _integer(out, at, 39, unit.active)
+    at = _integer(out, at, 40, unit.attack_level)
+    at = _integer(out, at, 41, unit.armor_level)
+    return _integer(out, at, 42, unit.shield_level)
+
+
+@kernel
+def _work(
+    w: State, unit: State, row: int, out: np.ndarray, at: int, part: np.ndarray
+) -> int:
+    """Fields 22 to 26: what an own unit is doing and carrying."""
+    at = _orders(w, row, out, at, part)
+    if unit.addon >= 0:
+        at = _integer(out, at, 23, w.units[unit.addon].tag)
+    at = _passengers(w, row, out, at, part)
+    if unit.cargo_max > 0:
+        at = _integer(out, at, 25, unit.cargo_used)
+        at = _integer(out, at, 26, unit.cargo_max)
+    return at
+
+
+@kernel
+def _own(w: State, unit: State, out: np.ndarray, at: int) -> int:
+    """Fields 28 to 30 and 34: harvesters and weapon of an own unit."""
+    traits = w.unit_rules[unit.unit_type]
+    if traits.town_hall == 1 or traits.gas_mine == 1:
+        at = _integer(out, at, 28, unit.assigned)
+        at = _integer(out, at, 29, unit.ideal)
+    at = _float(out, at, 30, max(unit.cooldown, 0.0))
+    if unit.engaged != 0:
+        at = _integer(out, at, 34, unit.engaged)
+    return at
+
+
+@kernel
+def _timers(unit: State, out: np.ndarray, at: int, part: np.ndarray) -> int:
+    """Fields 43 to 45: the timed buff and the rally point of an own unit."""
+    if unit.buff_max > 0:
+        at = _integer(out, at, 43, unit.buff_remain)
+        at = _integer(out, at, 44, unit.buff_max)
+    if unit.rally_kind <= 0:
+        return at
+    size = _point(part, 0, 1, unit.rally_x, unit.rally_y, 0.0)
+    if unit.rally_tag != 0:
+        size = _integer(part, size, 2, unit.rally_tag)
+    return _framed(out, at, 45, part, size)
+
+
+@kernel
+def _unit(
+    w: State,
+    unit: State,
+    row: int,
+    alliance: int,
+    known: bool,
+    own: bool,
+    out: np.ndarray,
+    at: int,
+    part: np.ndarray,
+) -> int:
+    """Fields from 14 on. known: its condition is; own: the player's, and in sight."""
+    if known:
+        at = _health(w, unit, alliance == _NEUTRAL, out, at)
+    if own:
+        at = _work(w, unit, row, out, at, part)
+    if known:
+        for slot in range(unit.buff_count):
+            at = _integer(out, at, 27, w.buffs[row, slot].id)
+    if own:
+        at = _own(w, unit, out, at)
+    if known:
+        at = _condition(w, unit, own, out, at)
+    if own:
+        at = _timers(unit, out, at, part)
+    return at
+
+
+@entry
+def write_units(
+    state: np.ndarray,
+    units: np.ndarray,
+    rows: np.ndarray,
+    display: np.ndarray,
+    alliance: np.ndarray,
+    cloak: np.ndarray,
+    blip: np.ndarray,
+    on_screen: np.ndarray,
+    number: int,
+    out: np.ndarray,
+) -> int:
+    """Writes the units of a view as field `number`; returns how many bytes that took.
+
+    out: room for MAX_UNIT_BYTES per unit. The other columns are those of `view.View`.
+    """
+    w = state[0]
+    body = np.empty(MAX_UNIT_BYTES, np.uint8)
+    part = np.empty(128, np.uint8)
+    end = 0
+    for i in range(len(units)):
+        unit = units[i]
+        at = _integer(body, 0, 1, display[i])
+        at = _integer(body, at, 2, alliance[i])
+        at = _integer(body, at, 3, unit.tag)
+        at = _integer(body, at, 4, unit.unit_type)
+        at = _integer(body, at, 5, unit.owner)
+        at = _point(body, at, 6, unit.x, unit.y, unit.z)
+        at = _float(body, at, 7, unit.facing)
+        at = _float(body, at, 8, unit.radius)
+        at = _float(body, at, 9, unit.build_progress)
+        at = _integer(body, at, 10, cloak[i])
+        if alliance[i] == _SELF:
+            at = _integer(body, at, 11, 1 if unit.selected == 1 else 0)
+        at = _integer(body, at, 12, on_screen[i])
+        at = _integer(body, at, 13, blip[i])
+        visible = display[i] == _VISIBLE
+        known = visible and cloak[i] != _CLOAKED
+        own = visible and alliance[i] == _SELF
+        at = _unit(w, unit, rows[i], alliance[i], known, own, body, at, part)
+        end = _framed(out, end, number, body, at)
+    return end
