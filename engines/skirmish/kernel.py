@@ -36,7 +36,15 @@ SIMULATION = (
     "entries",
 )
 # The same for observations, which are compiled apart: neither waits for the other's changes.
-OBSERVATION = ("kernel", "world", "rules", "state", "unit_kernels", "plane_kernels")
+OBSERVATION = (
+    "kernel",
+    "world",
+    "rules",
+    "state",
+    "vision",
+    "unit_kernels",
+    "plane_kernels",
+)
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starmill.engines.skirmish import game as game_lib
-from starmill.engines.skirmish import rules, vision
+from starmill.engines.skirmish import unit_kernels
 from starmill.engines.skirmish import world as world_lib
 
 VISIBLE, SNAPSHOT, HIDDEN, PLACEHOLDER = 1, 2, 3, 4
 SELF, ALLY, NEUTRAL, ENEMY = 1, 2, 3, 4
 CLOAKED, DETECTED, NOT_CLOAKED, ALLIED_CLOAK = 1, 2, 3, 4
+_MAX_PLACEHOLDERS = 256
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -63,85 +64,42 @@ def player_view(
         show_placeholders: buildings that the player's workers are on their way to.
     """
     world = game.world
-    if disable_fog:
-        units = world.units[: int(world.clock[world_lib.ROWS])]
-        rows = np.flatnonzero((units["alive"] == 1) & (units["carrier"] < 0))
-        display = np.full(len(rows), VISIBLE, np.int64)
-        blip = np.zeros(len(rows), bool)
-        cloak = _revealed_cloak(units[rows], player)
-        remembered = world.snapshots[player][:0]
-    else:
-        seen = vision.visible_to(game, player)
-        listed = _listed(game, seen, show_cloaked, show_burrowed)
-        rows, blip = seen.rows[listed], seen.blip[listed]
-        display = np.where(blip, HIDDEN, seen.display[listed]).astype(np.int64)
-        cloak = seen.cloak[listed].astype(np.int64)
-        remembered = seen.snapshots
-    parts = [world.units[rows], remembered]
-    displays = [display, np.full(len(remembered), SNAPSHOT, np.int64)]
-    if show_placeholders:
-        mine = rows[world.units["owner"][rows] == player]
-        planned = _placeholders(world, mine, player)
-        parts.append(planned)
-        displays.append(np.full(len(planned), PLACEHOLDER, np.int64))
-    # Not np.concatenate: that compares the sixty fields of each record type every time.
-    everything = np.empty(sum(len(part) for part in parts), world_lib.UNIT)
-    begin = 0
-    for part in parts:
-        everything[begin : begin + len(part)] = part
-        begin += len(part)
-    all_rows = np.full(len(everything), -1, np.int64)
-    all_rows[: len(rows)] = rows
-    cloaks = np.full(len(everything), NOT_CLOAKED, np.int64)
-    cloaks[: len(rows)] = cloak
-    blips = np.zeros(len(everything), bool)
-    blips[: len(rows)] = blip
+    rows = np.empty(world_lib.MAX_UNITS, np.int64)
+    display, cloak = np.empty_like(rows), np.empty_like(rows)
+    blip = np.zeros(len(rows), bool)
+    count = unit_kernels.look(
+        world.state,
+        player,
+        disable_fog,
+        show_cloaked,
+        show_burrowed,
+        rows,
+        display,
+        cloak,
+        blip,
+    )
+    memories = world.snapshots[player]
+    remembered = np.zeros(0, np.intp)
+    if not disable_fog:
+        remembered = np.flatnonzero(memories["alive"] == 1)
+    planned = np.zeros(_MAX_PLACEHOLDERS if show_placeholders else 0, world_lib.UNIT)
+    planned = planned[
+        : unit_kernels.placeholders(world.state, player, rows[:count], planned)
+    ]
+    middle = count + len(remembered)
+    total = middle + len(planned)
+    units = np.empty(total, world_lib.UNIT)
+    # Taken into place: record types are compared field by field when arrays are joined.
+    np.take(world.units, rows[:count], out=units[:count])
+    np.take(memories, remembered, out=units[count:middle])
+    units[middle:] = planned
+    rows[count:total], cloak[count:total], blip[count:total] = -1, NOT_CLOAKED, False
+    display[count:middle], display[middle:total] = SNAPSHOT, PLACEHOLDER
     return View(
-        units=everything,
-        rows=all_rows,
-        display=np.concatenate(displays),
-        alliance=alliances(everything["owner"], player),
-        cloak=cloaks,
-        blip=blips,
+        units=units,
+        rows=rows[:total],
+        display=display[:total],
+        alliance=alliances(units["owner"], player),
+        cloak=cloak[:total],
+        blip=blip[:total],
     )
-
-
-def _revealed_cloak(units: np.ndarray, player: int) -> NDArray[np.int64]:
-    cloaked = units["cloaked"] == 1
-    kind = np.where(units["owner"] == player, ALLIED_CLOAK, DETECTED)
-    return np.where(cloaked, kind, NOT_CLOAKED).astype(np.int64)
-
-
-def _listed(
-    game: game_lib.Game, seen: vision.Visible, show_cloaked: bool, show_burrowed: bool
-) -> NDArray[np.bool_]:
-    """Returns which of the visible rows the interface lists: not all clients ask for all."""
-    hidden = seen.cloak == CLOAKED
-    burrowed = game.world.units["burrowed"][seen.rows] == 1
-    listed = np.ones(len(seen.rows), bool)
-    if not show_cloaked:
-        listed &= ~(hidden & ~burrowed)
-    if not show_burrowed:
-        listed &= ~(hidden & burrowed)
-    return listed
-
-
-def _placeholders(
-    world: world_lib.World, mine: NDArray[np.int64], player: int
-) -> np.ndarray:
-    """Returns a row for each building that an order of these units has not begun yet."""
-    orders = world.orders[mine]
-    waiting = (
-        np.arange(world_lib.MAX_ORDERS) < world.units["order_count"][mine][:, None]
-    )
-    building = rules.ability_rules()["kind"][orders["ability"]] == rules.BUILD
-    unit_index, slot = np.nonzero(waiting & building & (orders["stage"] == 0))
-    planned = orders[unit_index, slot]
-    found = np.zeros(len(planned), world_lib.UNIT)
-    types = rules.ability_rules()["makes"][planned["ability"]]
-    found["unit_type"] = types
-    found["owner"] = player
-    found["x"], found["y"] = planned["x"], planned["y"]
-    found["radius"] = rules.unit_rules()["radius"][types]
-    found["carrier"] = found["addon"] = found["host"] = -1
-    return found

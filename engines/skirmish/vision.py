@@ -1,13 +1,10 @@
 """What each player sees: the map's visibility, detection, and memories of buildings in the fog.
 
-`refresh` is a kernel that runs every few loops; `visible_to` answers, for one player, which
-units there are to show now and how. High ground hides what is on it from ground units below.
+`refresh` is a kernel that runs every few loops; `view` answers, for one player, which units
+there are to show now and how. High ground hides what is on it from ground units below.
 """
 
-from typing import TYPE_CHECKING, NamedTuple
-
 import numpy as np
-from numpy.typing import NDArray
 
 from starmill.engines.skirmish import rules
 from starmill.engines.skirmish.kernel import kernel
@@ -19,40 +16,11 @@ from starmill.engines.skirmish.world import (
     State,
 )
 
-if TYPE_CHECKING:
-    from starmill.engines.skirmish.game import Game
-
 VISION_LOOPS = 8  # loops between two looks at the map
 CLIFF = 5  # difference in the height map that hides high ground
 TOWER_REACH = 3.0
 SENSOR_RANGE = 30.0
 SENSOR_TOWER = 25
-VISIBLE, SNAPSHOT, HIDDEN, PLACEHOLDER = 1, 2, 3, 4
-CLOAKED, CLOAKED_DETECTED, NOT_CLOAKED, CLOAKED_ALLIED = 1, 2, 3, 4
-
-
-class Visible(NamedTuple):
-    """What one player's observation shows. R: rows shown.
-
-    rows: [R] rows of world.units, ascending. display: [R] 1 visible, 3 hidden (cloaked, not
-    detected). cloak: [R] 1 cloaked, 2 detected, 3 not cloaked, 4 own. blip: [R] seen only
-    as a dot by a sensor tower. snapshots: UNIT records as last seen, display type 2; those of
-    own or currently seen units are not among them.
-    """
-
-    rows: NDArray[np.int64]
-    display: NDArray[np.uint8]
-    cloak: NDArray[np.uint8]
-    blip: NDArray[np.bool_]
-    snapshots: np.ndarray
-
-
-class Placeholder(NamedTuple):
-    """A building that a worker is on its way to put down."""
-
-    unit_type: int
-    x: float
-    y: float
 
 
 @kernel
@@ -216,57 +184,3 @@ def remember_resources(w: State) -> None:
         for p in range(1, 3):
             if w.unit_rules[unit.unit_type].critter == 0:
                 _remember(w, p, row)
-
-
-def visible_to(game: "Game", player: int) -> Visible:
-    """Returns what the player's observation shows now: units, how they appear, and memories."""
-    world = game.world
-    units = world.units[: int(world.clock[ROWS])]
-    bit = 1 << player
-    outside = (units["alive"] == 1) & (units["carrier"] < 0)
-    seen = outside & ((units["seen"] & bit) != 0)
-    blip = outside & _blips(units, player) & ~seen
-    rows = np.flatnonzero(seen | blip)
-    shown = units[rows]
-    own = shown["owner"] == player
-    detected = own | ((shown["detected"] & bit) != 0)
-    cloaked = shown["cloaked"] != 0
-    display = np.where(cloaked & ~detected, HIDDEN, VISIBLE).astype(np.uint8)
-    cloak = np.where(detected, CLOAKED_DETECTED, CLOAKED)
-    cloak = np.where(own, CLOAKED_ALLIED, cloak)
-    cloak = np.where(cloaked, cloak, NOT_CLOAKED).astype(np.uint8)
-    memories = world.snapshots[player]
-    return Visible(rows, display, cloak, blip[rows], memories[memories["alive"] == 1])
-
-
-def _blips(units: np.ndarray, player: int) -> NDArray[np.bool_]:
-    """Returns which enemy units a sensor tower of the player reports. Shape [rows]."""
-    found = np.zeros(len(units), bool)
-    mine = (units["owner"] == player) & (units["unit_type"] == SENSOR_TOWER)
-    mine &= (units["alive"] == 1) & (units["build_progress"] >= 1.0)
-    structures = rules.unit_rules()["structure"][units["unit_type"]] != 0
-    enemy = (units["owner"] == 3 - player) & ~structures
-    for row in np.flatnonzero(mine):
-        dx = units["x"] - units["x"][row]
-        dy = units["y"] - units["y"][row]
-        found |= enemy & (dx * dx + dy * dy < SENSOR_RANGE * SENSOR_RANGE)
-    return found
-
-
-def placeholders(game: "Game", player: int) -> list[Placeholder]:
-    """Returns the buildings that the player's workers are on their way to put down."""
-    world = game.world
-    count = int(world.clock[ROWS])
-    units, orders = world.units[:count], world.orders[:count]
-    mine = (units["owner"] == player) & (units["alive"] == 1)
-    busy = np.flatnonzero(mine & (units["order_count"] > 0))
-    abilities = rules.ability_rules()
-    found = []
-    for row in busy:
-        for k in range(int(units["order_count"][row])):
-            order = orders[row, k]
-            rule = abilities[order["ability"]]
-            if rule["kind"] == rules.BUILD and order["stage"] == 0:
-                point = (float(order["x"]), float(order["y"]))
-                found.append(Placeholder(int(rule["makes"]), *point))
-    return found

@@ -1,13 +1,18 @@
 import numpy as np
 
-from starmill.engines.skirmish import rules, vision
+from starmill.engines.skirmish import rules, view
 from tests.engines.skirmish import arena
 
 X, Y = arena.OPEN
 
 
 def _shown(game, player: int, row: int) -> bool:
-    return row in vision.visible_to(game, player).rows
+    return row in view.player_view(game, player).rows
+
+
+def _memories(game, player: int) -> np.ndarray:
+    shown = view.player_view(game, player)
+    return shown.units[shown.display == view.SNAPSHOT]
 
 
 def test_a_player_sees_what_is_near_its_units_and_not_the_rest() -> None:
@@ -52,27 +57,25 @@ def test_buildings_are_remembered_as_they_were_last_seen() -> None:
     game.world.units["alive"][marine] = 0
     arena.look(game)
     pool_tag = arena.tag(game, pool)
-    memories = vision.visible_to(game, 1).snapshots
+    memories = _memories(game, 1)
     mine = memories[memories["tag"] == pool_tag]
     assert len(mine) == 1
     assert mine["health"][0] == 1000
     game.world.units["health"][pool] = 10
-    assert vision.visible_to(game, 1).snapshots["health"].max() >= 1000
+    assert _memories(game, 1)["health"].max() >= 1000
     # Gone, but the memory stays until somebody looks again.
     game.world.units["alive"][pool] = 0
     arena.look(game)
-    assert pool_tag in vision.visible_to(game, 1).snapshots["tag"]
+    assert pool_tag in _memories(game, 1)["tag"]
     arena.put(game, "Marine", 1, X, Y)
     arena.look(game)
-    assert pool_tag not in vision.visible_to(game, 1).snapshots["tag"]
+    assert pool_tag not in _memories(game, 1)["tag"]
 
 
 def test_resources_are_known_from_the_start() -> None:
     game = arena.new_game()
-    shown = vision.visible_to(game, 1)
     fields = rules.unit_rules()["mineral_field"] != 0
-    total = fields[shown.snapshots["unit_type"]].sum()
-    total += fields[game.world.units["unit_type"][shown.rows]].sum()
+    total = fields[view.player_view(game, 1).units["unit_type"]].sum()
     assert total == 8 * len(game.map.bases)
 
 
@@ -83,15 +86,15 @@ def test_cloaked_units_are_hidden_until_detected() -> None:
     arena.look(game)
 
     def seen(player: int) -> tuple[int, int]:
-        shown = vision.visible_to(game, player)
+        shown = view.player_view(game, player)
         index = list(shown.rows).index(templar)
         return int(shown.display[index]), int(shown.cloak[index])
 
-    assert seen(1) == (vision.HIDDEN, vision.CLOAKED)
-    assert seen(2) == (vision.VISIBLE, vision.CLOAKED_ALLIED)
+    assert seen(1) == (view.HIDDEN, view.CLOAKED)
+    assert seen(2) == (view.VISIBLE, view.ALLIED_CLOAK)
     arena.put(game, "MissileTurret", 1, X, Y + 3)
     arena.look(game)
-    assert seen(1) == (vision.VISIBLE, vision.CLOAKED_DETECTED)
+    assert seen(1) == (view.VISIBLE, view.DETECTED)
 
 
 def test_sensor_towers_report_blips() -> None:
@@ -99,11 +102,11 @@ def test_sensor_towers_report_blips() -> None:
     tower = arena.put(game, "SensorTower", 1, X, Y)
     zergling = arena.put(game, "Zergling", 2, X + 25, Y)
     arena.look(game)
-    shown = vision.visible_to(game, 1)
+    shown = view.player_view(game, 1)
     assert bool(shown.blip[list(shown.rows).index(zergling)])
     game.world.units["alive"][tower] = 0
     arena.look(game)
-    assert zergling not in vision.visible_to(game, 1).rows
+    assert not _shown(game, 1, zergling)
 
 
 def test_watch_towers_serve_whoever_stands_there_alone() -> None:
@@ -127,10 +130,11 @@ def test_a_building_on_its_way_is_a_placeholder() -> None:
     worker = arena.rows_of(game, "SCV", 1)[0]
     spot = (game.map.starts[0][0] + 9.0, game.map.starts[0][1])
     arena.command(game, 1, "Build_SupplyDepot", [worker], point=spot)
-    found = vision.placeholders(game, 1)
-    assert [(p.unit_type, p.x, p.y) for p in found] == [(19, *_whole(spot))]
+    shown = view.player_view(game, 1)
+    found = shown.units[shown.display == view.PLACEHOLDER]
+    assert [(p["unit_type"], p["x"], p["y"]) for p in found] == [(19, *_whole(spot))]
     game.advance(300)
-    assert vision.placeholders(game, 1) == []
+    assert view.PLACEHOLDER not in view.player_view(game, 1).display
     assert len(arena.rows_of(game, "SupplyDepot", 1)) == 1
 
 
