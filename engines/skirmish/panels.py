@@ -31,8 +31,9 @@ def abilities(game: game_lib.Game, player: int) -> list[common_pb2.AvailableAbil
     return [available(ability) for ability in sorted(found)]
 
 
+@functools.cache
 def available(ability: int) -> common_pb2.AvailableAbility:
-    """Returns one ability as the protocol lists it."""
+    """Returns one ability as the protocol lists it; shared, not to be changed."""
     return common_pb2.AvailableAbility(
         ability_id=ability, requires_point=needs_target(ability)
     )

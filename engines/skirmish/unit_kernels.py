@@ -15,14 +15,16 @@ from starmill.engines.skirmish.world import (
     MAX_BUFFS,
     MAX_CARGO,
     MAX_ORDERS,
+    MAX_SNAPSHOTS,
+    NEUTRAL,
     ROWS,
     State,
 )
 
 _VARINT, _LENGTH, _FIXED32 = 0, 2, 5
 _POINT_BYTES = 15  # three tagged floats
-_VISIBLE, _HIDDEN = 1, 3
-_SELF, _NEUTRAL = 1, 3
+_VISIBLE, _SNAPSHOT, _HIDDEN, _PLACEHOLDER = 1, 2, 3, 4
+_SELF, _NEUTRAL, _ENEMY = 1, 3, 4
 _CLOAKED, _DETECTED, _NOT_CLOAKED, _ALLIED_CLOAK = 1, 2, 3, 4
 # Most that one unit can take: 45 fields of a two-byte tag and ten bytes at most, an order
 # of 45, a passenger of 75, a buff of 12, and the rally point.
@@ -63,6 +65,33 @@ def _is_listed(unit: State, show_cloaked: bool, show_burrowed: bool) -> bool:
     return show_burrowed if unit.burrowed == 1 else show_cloaked
 
 
+@kernel
+def _alliance(owner: int, player: int) -> int:
+    if owner == player:
+        return _SELF
+    return _NEUTRAL if owner == NEUTRAL else _ENEMY
+
+
+@kernel
+def _placeholders(
+    w: State, player: int, row: int, units: np.ndarray, found: int
+) -> int:
+    """Adds a blank unit for each building that orders of this unit have not begun yet."""
+    for slot in range(w.units[row].order_count):
+        order = w.orders[row, slot]
+        rule = w.ability_rules[order.ability]
+        if rule.kind != BUILD or order.stage != 0 or found == len(units):
+            continue
+        unit = units[found]
+        unit.unit_type = rule.makes
+        unit.owner = player
+        unit.x, unit.y = order.x, order.y
+        unit.radius = w.unit_rules[rule.makes].radius
+        unit.carrier = unit.addon = unit.host = -1
+        found += 1
+    return found
+
+
 @entry
 def look(
     state: np.ndarray,
@@ -70,14 +99,19 @@ def look(
     no_fog: bool,
     show_cloaked: bool,
     show_burrowed: bool,
+    show_placeholders: bool,
+    units: np.ndarray,
     rows: np.ndarray,
     display: np.ndarray,
+    alliance: np.ndarray,
     cloak: np.ndarray,
     blip: np.ndarray,
 ) -> int:
-    """Finds the units that are in sight or reported by a tower; returns how many.
+    """Finds what an observation shows and returns how many units that are.
 
-    Fills the first of rows, display, cloak and blip; see `view.View`.
+    Fills the first of the columns; see `view.View`. They have room for all rows in use, all
+    snapshots, and placeholders as many as are left; units is 0, rows -1, cloak NOT_CLOAKED and
+    blip False beforehand.
     """
     w = state[0]
     found = 0
@@ -91,39 +125,25 @@ def look(
         shown, cloaked = _appearance(unit, player, no_fog)
         if cloaked == _CLOAKED and not _is_listed(unit, show_cloaked, show_burrowed):
             continue
+        units[found] = unit
         rows[found] = row
         display[found] = shown if seen else _HIDDEN
         cloak[found] = cloaked
         blip[found] = not seen
         found += 1
-    return found
-
-
-@entry
-def placeholders(
-    state: np.ndarray, player: int, rows: np.ndarray, out: np.ndarray
-) -> int:
-    """Finds buildings that orders of the player's units among `rows` have not begun yet.
-
-    Writes a blank unit for each to `out`, as many as fit; returns how many.
-    """
-    w = state[0]
-    found = 0
-    for row in rows:
-        if w.units[row].owner != player:
-            continue
-        for slot in range(w.units[row].order_count):
-            order = w.orders[row, slot]
-            rule = w.ability_rules[order.ability]
-            if rule.kind != BUILD or order.stage != 0 or found == len(out):
-                continue
-            unit = out[found]
-            unit.unit_type = rule.makes
-            unit.owner = player
-            unit.x, unit.y = order.x, order.y
-            unit.radius = w.unit_rules[rule.makes].radius
-            unit.carrier = unit.addon = unit.host = -1
+    present = found
+    for k in range(0 if no_fog else MAX_SNAPSHOTS):
+        if w.snapshots[player, k].alive == 1:
+            units[found] = w.snapshots[player, k]
+            display[found] = _SNAPSHOT
             found += 1
+    remembered = found
+    for i in range(present if show_placeholders else 0):
+        if units[i].owner == player:
+            found = _placeholders(w, player, rows[i], units, found)
+    display[remembered:found] = _PLACEHOLDER
+    for i in range(found):
+        alliance[i] = _alliance(units[i].owner, player)
     return found
 
 

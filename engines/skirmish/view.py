@@ -16,7 +16,7 @@ from starmill.engines.skirmish import world as world_lib
 VISIBLE, SNAPSHOT, HIDDEN, PLACEHOLDER = 1, 2, 3, 4
 SELF, ALLY, NEUTRAL, ENEMY = 1, 2, 3, 4
 CLOAKED, DETECTED, NOT_CLOAKED, ALLIED_CLOAK = 1, 2, 3, 4
-_MAX_PLACEHOLDERS = 256
+_MAX_UNSEEN = world_lib.MAX_SNAPSHOTS + 256  # that many placeholders, not more
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -34,14 +34,6 @@ class View:
     alliance: NDArray[np.int64]
     cloak: NDArray[np.int64]
     blip: NDArray[np.bool_]
-
-
-def alliances(owners: NDArray[np.int32], player: int) -> NDArray[np.int64]:
-    """Returns self, enemy or neutral for each owner."""
-    found = np.full(len(owners), ENEMY, np.int64)
-    found[owners == player] = SELF
-    found[owners == world_lib.NEUTRAL] = NEUTRAL
-    return found
 
 
 def player_view(
@@ -64,42 +56,31 @@ def player_view(
         show_placeholders: buildings that the player's workers are on their way to.
     """
     world = game.world
-    rows = np.empty(world_lib.MAX_UNITS, np.int64)
-    display, cloak = np.empty_like(rows), np.empty_like(rows)
-    blip = np.zeros(len(rows), bool)
+    room = int(world.clock[world_lib.ROWS]) + _MAX_UNSEEN
+    units = np.zeros(room, world_lib.UNIT)
+    rows = np.full(room, -1, np.int64)
+    display, alliance = np.zeros(room, np.int64), np.zeros(room, np.int64)
+    cloak = np.full(room, NOT_CLOAKED, np.int64)
+    blip = np.zeros(room, bool)
     count = unit_kernels.look(
         world.state,
         player,
         disable_fog,
         show_cloaked,
         show_burrowed,
+        show_placeholders,
+        units,
         rows,
         display,
+        alliance,
         cloak,
         blip,
     )
-    memories = world.snapshots[player]
-    remembered = np.zeros(0, np.intp)
-    if not disable_fog:
-        remembered = np.flatnonzero(memories["alive"] == 1)
-    planned = np.zeros(_MAX_PLACEHOLDERS if show_placeholders else 0, world_lib.UNIT)
-    planned = planned[
-        : unit_kernels.placeholders(world.state, player, rows[:count], planned)
-    ]
-    middle = count + len(remembered)
-    total = middle + len(planned)
-    units = np.empty(total, world_lib.UNIT)
-    # Taken into place: record types are compared field by field when arrays are joined.
-    np.take(world.units, rows[:count], out=units[:count])
-    np.take(memories, remembered, out=units[count:middle])
-    units[middle:] = planned
-    rows[count:total], cloak[count:total], blip[count:total] = -1, NOT_CLOAKED, False
-    display[count:middle], display[middle:total] = SNAPSHOT, PLACEHOLDER
     return View(
-        units=units,
-        rows=rows[:total],
-        display=display[:total],
-        alliance=alliances(units["owner"], player),
-        cloak=cloak[:total],
-        blip=blip[:total],
+        units=units[:count],
+        rows=rows[:count],
+        display=display[:count],
+        alliance=alliance[:count],
+        cloak=cloak[:count],
+        blip=blip[:count],
     )
