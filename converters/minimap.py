@@ -96,7 +96,8 @@ def _fill(data, planes, rows, types_row, dense, side, out):  # type: ignore[no-u
 
 def side(columns: columns_lib.Columns) -> int:
     """Returns the side of every plane of the message: that of its height map."""
-    size_x, size_y = (int(v) for v in columns.planes[_HEIGHT_MAP, SIZE_X : SIZE_Y + 1])
+    size_x = int(columns.planes[_HEIGHT_MAP, SIZE_X])
+    size_y = int(columns.planes[_HEIGHT_MAP, SIZE_Y])
     if size_x <= 0 or size_y != size_x:
         raise errors.ConverterError(
             "height_map: expected a square minimap plane in every observation, "

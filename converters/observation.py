@@ -6,8 +6,8 @@ engines. Memory between steps: the virtual camera, the last unit command, the en
 once seen, and the tags of the latest observation's units.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,8 +74,7 @@ class Converter:
         self._player = columns_lib.Reader()
         self._opponent = columns_lib.Reader()
         self._seen_types = np.zeros(len(self._layout.types), np.int32)
-        self._specs: dict[str, specs.ArraySpec] = {}
-        self._planes: tuple[str, ...] = ()
+        self._plan: _Plan | None = None
         self._plane_rows = minimap.rows_of(())
         self._buffers: _Buffers | None = None
         self._step = 0
@@ -181,13 +180,12 @@ class Converter:
     def _prepared(self, columns: columns_lib.Columns) -> "_Buffers":
         """Returns arrays to fill. Planes have the size of the message's own."""
         side = minimap.side(columns) if self.settings.minimap_features else 0
-        if not self._specs:
+        if self._plan is None:
             # Not in __init__: the reference refuses an unknown plane only here.
-            self._specs = specs.observation_specs(self.settings)
-            self._planes = tuple(dict.fromkeys(self.settings.minimap_features))
-            self._plane_rows = minimap.rows_of(self._planes)
+            self._plan = _plan(self.settings)
+            self._plane_rows = minimap.rows_of(self._plan.planes)
         if self._buffers is None or self._buffers.planes.shape[-1] != side:
-            self._buffers = _Buffers(self._specs, self._planes, side, reuse=self._reuse)
+            self._buffers = _Buffers(self._plan, side, reuse=self._reuse)
         if self._reuse:
             return self._buffers
         fresh, self._buffers = self._buffers, None
@@ -240,7 +238,7 @@ class Converter:
         units.fill_counts(
             out[f"{prefix}unit_counts_bow"], columns, self._layout, self._seen_types
         )
-        player = columns.head[1 : len(columns_lib.PLAYER_FIELDS)].astype(np.int32)
+        player = columns.head[1 : len(columns_lib.PLAYER_FIELDS)]
         if prefix:
             out[f"{prefix}player"][:] = player
         else:
@@ -281,6 +279,29 @@ class Converter:
             out["action/repeat"][()] = decoded.repeat
 
 
+class _Plan(NamedTuple):
+    """What to allocate for a step.
+
+    arrays: key, shape, dtype and what makes it. planes: names, in order.
+    """
+
+    arrays: tuple[tuple[str, tuple[int, ...], Any, Callable[..., Any]], ...]
+    planes: tuple[str, ...]
+
+
+def _plan(settings: settings_lib.ConverterSettings) -> _Plan:
+    described = specs.observation_specs(settings)
+    return _Plan(
+        tuple(
+            # The plane of the camera alone counts on zeros; all else is written whole.
+            (key, spec.shape, spec.dtype, np.zeros if key == "camera" else np.empty)
+            for key, spec in described.items()
+            if not key.startswith(_PLANE_PREFIX)
+        ),
+        tuple(dict.fromkeys(settings.minimap_features)),
+    )
+
+
 class _Buffers:
     """The arrays of a step, and what the caller sees of them.
 
@@ -289,24 +310,14 @@ class _Buffers:
     lit: what is 1 in the camera plane.
     """
 
-    def __init__(
-        self,
-        described: Mapping[str, specs.ArraySpec],
-        planes: Sequence[str],
-        side: int,
-        *,
-        reuse: bool,
-    ) -> None:
-        self.planes = np.empty((len(planes), side, side), np.uint8)
+    def __init__(self, plan: _Plan, side: int, *, reuse: bool) -> None:
+        self.planes = np.empty((len(plan.planes), side, side), np.uint8)
         self.lit = camera.NOWHERE
-        self.arrays: Arrays = {}
-        for key, spec in described.items():
-            if not key.startswith(_PLANE_PREFIX):
-                # The plane of the camera alone counts on zeros; all else is written whole.
-                make = np.zeros if key == "camera" else np.empty
-                self.arrays[key] = make(spec.shape, spec.dtype)
-        for index, name in enumerate(planes):
-            self.arrays[f"{_PLANE_PREFIX}{name}"] = self.planes[index]
+        self.arrays: Arrays = {
+            key: make(shape, dtype) for key, shape, dtype, make in plan.arrays
+        }
+        for name, plane in zip(plan.planes, self.planes, strict=True):
+            self.arrays[f"{_PLANE_PREFIX}{name}"] = plane
         self.shown = self.arrays
         if reuse:
             self.shown = {key: array.view() for key, array in self.arrays.items()}
@@ -331,8 +342,8 @@ def _parsed(message: bytes | Message, kind: type[Message]) -> Message:
         ) from error
 
 
-def _int32(value: int) -> np.int32:
-    return np.int64(value).astype(np.int32)
+def _int32(value: int) -> int:
+    return (int(value) + 2**31) % 2**32 - 2**31
 
 
 def _requested_races(info: Message) -> list[int]:
