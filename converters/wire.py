@@ -153,10 +153,10 @@ def varint(data, pos):  # type: ignore[no-untyped-def]
     Reads at most ten bytes, and does not look where the message ends.
     """
     # Nearly all have one or two bytes; written so that this compiles to very little.
-    one = data[pos]
+    one = data[np.uint64(pos)]
     if one < 0x80:
         return np.uint64(one), pos + 1
-    two = data[pos + 1]
+    two = data[np.uint64(pos + 1)]
     if two < 0x80:
         return np.uint64(one & 0x7F) | np.uint64(two) << np.uint64(7), pos + 2
     return _long_varint(data, pos)
@@ -284,26 +284,29 @@ def _after_group(data, pos):  # type: ignore[no-untyped-def]
 @inlined
 def _uint32(data, pos):  # type: ignore[no-untyped-def]
     return (
-        np.uint32(data[pos])
-        | np.uint32(data[pos + 1]) << np.uint32(8)
-        | np.uint32(data[pos + 2]) << np.uint32(16)
-        | np.uint32(data[pos + 3]) << np.uint32(24)
+        np.uint32(data[np.uint64(pos)])
+        | np.uint32(data[np.uint64(pos + 1)]) << np.uint32(8)
+        | np.uint32(data[np.uint64(pos + 2)]) << np.uint32(16)
+        | np.uint32(data[np.uint64(pos + 3)]) << np.uint32(24)
     )
 
 
 @inlined
 def _store(value, kind, table, at, integers):  # type: ignore[no-untyped-def]
     """Puts a varint into its column, cut to the field's type."""
+    column = np.uint64(table[np.uint64(at), 1])
     if kind == _BOOL:
-        integers[table[at, 1]] = value != np.uint64(0)
+        integers[column] = value != np.uint64(0)
+    elif kind == _NUMBER and value < np.uint64(0x80000000):
+        integers[column] = np.int64(value)  # most are small, and the same in every type
     elif kind == _ENUM:
         # Enums are int32; a number that the enum does not have is as if not there.
         number = value & np.uint64(0xFFFFFFFF)
         if number < np.uint64(63) and (table[at, 2] >> np.int64(number)) & 1:
-            integers[table[at, 1]] = np.int64(number)
+            integers[column] = np.int64(number)
     else:
         sign = table[at, 3]
-        integers[table[at, 1]] = ((np.int64(value) & table[at, 2]) ^ sign) - sign
+        integers[column] = ((np.int64(value) & table[at, 2]) ^ sign) - sign
         if kind == _TRACKED:
             integers[table[at, 4]] = 1
 
@@ -326,12 +329,12 @@ def scan(data, pos, end, table, integers, floats):  # type: ignore[no-untyped-de
     while pos < end:
         tag, pos = varint(data, pos)
         at = np.int64(tag)
-        kind = table[at, 0] if at < len(table) else at & 7
+        kind = table[np.uint64(at), 0] if at < len(table) else at & 7
         if _NUMBER <= kind <= _ENUM:
             value, pos = varint(data, pos)
             _store(value, kind, table, at, integers)
         elif kind == _FLOAT:
-            floats[table[at, 1]] = _uint32(data, pos)
+            floats[np.uint64(table[np.uint64(at), 1])] = _uint32(data, pos)
             pos += 4
         elif kind == _SPAN:
             length, pos = varint(data, pos)
