@@ -10,6 +10,7 @@ from the game's setup (`computer_setup`), not from here.
 import collections
 import dataclasses
 import functools
+import math
 from typing import NamedTuple
 
 from starmill.engines.skirmish import casting, macro, maps, rules, tactics, training
@@ -32,7 +33,10 @@ DIFFICULTIES = {
 }
 BUILDS = {"random": 1, "rush": 2, "timing": 3, "power": 4, "macro": 5, "air": 6}
 _BUILD_NAMES = {number: name for name, number in BUILDS.items()}
-_LEVEL_SKILL = (0.0, 0.02, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.66, 0.68, 0.7)
+# By Difficulty; those that cheat play like the best and have more to play with.
+_LEVEL_SKILL = (0.0, 0.0, 0.16, 0.32, 0.48, 0.64, 0.8, 0.96, 1.0, 1.0, 1.0)
+# Orders that people click again and again; doing so changes nothing.
+_AGAIN = frozenset({tactics.ATTACK, tactics.MOVE, 3666})
 _CAMERA_REACH = (10.0, 7.0)  # what is within this of the camera is on the screen
 
 
@@ -56,6 +60,7 @@ class Profile:
     think_loops: between two looks at the whole game. slip: share of intents that are
     overlooked. act_loops: mean between two actions. workers: share of the style's workers.
     slack: share of the supply that a perfect player keeps ready. control: of the army, 0 to 1.
+    guard: food of army per worker beyond the first sixteen that must be there before more workers.
     army: food of the largest army that the player can keep going.
     human: shows a camera, selections and repeated commands, and leaves lost games.
     """
@@ -65,6 +70,7 @@ class Profile:
     act_loops: float
     workers: float
     slack: float
+    guard: float
     army: float
     control: float
     human: bool
@@ -72,13 +78,15 @@ class Profile:
     @classmethod
     def of_skill(cls, skill: float, *, human: bool) -> "Profile":
         """Returns the profile of a skill, 0 (a beginner) to 1 (the best)."""
-        s = min(max(skill, 0.0), 1.0)
+        # Thinking oftener than at 0.85 of these curves was measured to win no more games.
+        s = 0.85 * min(max(skill, 0.0), 1.0)
         return cls(
-            think_loops=22.0 + 80.0 * (1.0 - s) + 300.0 * (1.0 - s) * (1.0 - s),
-            slip=0.6 * (1.0 - s),
-            act_loops=6.0 + 7.0 * (1.0 - s),
-            workers=0.35 + 0.65 * (0.5 * s + 0.5 * s * s),
+            think_loops=20.0 + 160.0 * (1.0 - s) + 500.0 * (1.0 - s) * (1.0 - s),
+            slip=0.7 * (1.0 - s),
+            act_loops=5.0 + 5.0 * (1.0 - s),
+            workers=0.4 + 0.6 * s,
             slack=0.2 + 0.8 * s,
+            guard=1.2 * s,
             army=14.0 + 26.0 * s + 90.0 * s * s,
             control=s,
             human=human,
@@ -152,6 +160,7 @@ class Bot:
             workers=max(int(style["workers"] * self.profile.workers + 0.5), 14),
             bases=style["bases"],
             slack=self.profile.slack,
+            guard=self.profile.guard,
             army=self.profile.army,
             start=start,
             order=_by_ground(game.map, tuple(ordered)),
@@ -172,7 +181,8 @@ class Bot:
         if self._build != "random":
             return self._build
         styles = race["styles"]
-        pick = self._dice.unit() * sum(style["weight"] for style in styles.values())
+        weights = [style["weight"] for style in styles.values()]
+        pick = self._dice.unit() * math.fsum(weights)
         for name, style in styles.items():
             pick -= style["weight"]
             if pick < 0:
@@ -195,6 +205,7 @@ class Bot:
             *tactics.lead(scene, front, dice),
             *casting.fight(scene, dice),
             *macro.supply(scene, plan, dice),
+            *training.guard(scene, plan, dice),
             *macro.workers(scene, plan),
             *training.queens(scene, plan),
             *casting.energy(scene, dice),
@@ -219,10 +230,8 @@ class Bot:
         if self._intents:
             intent = self._intents.popleft()
             end = self._script_intent(intent, loop, player)
-            if intent.ability == tactics.ATTACK:
-                self._last = intent
-            if not self.profile.human:
-                pause *= 0.3
+            self._last = intent if intent.ability in _AGAIN else None
+            pause *= 1.0 - 0.7 * self.profile.control if self.profile.human else 0.3
         elif self.profile.human:
             end = self._fidget(loop, player)
         else:
@@ -284,10 +293,12 @@ class Bot:
     def _fidget(self, loop: int, player: int) -> int:
         """What a person does with nothing to do: clicks again, looks around, or waits."""
         roll = self._dice.unit()
-        if roll < 0.55 and self._habits:
+        if roll < 0.35 and self._last is not None:
+            return self._script_intent(self._last, loop, player)
+        if roll < 0.39 and self._habits:
             habit = self._habits[self._dice.below(len(self._habits))]
             return self._script_intent(habit, loop, player)
-        if roll < 0.9 and self._front is not None:
+        if roll < 0.6 and self._front is not None:
             return self._glance(self._front, loop, player)
         return loop
 
@@ -305,15 +316,13 @@ class Bot:
         return loop + 1
 
     def _form_habits(self, scene: Scene) -> None:
-        """Remembers what hands do by themselves: setting rally points, clicking the army on."""
+        """Remembers what hands do by themselves: setting rally points."""
         self._habits = []
         for hall in scene.halls[:2]:
             patch = macro.patch_near(scene, *scene.point(int(hall)))
             if patch:
                 tags = (int(scene.tags[hall]),)
                 self._habits.append(Intent(3690, tags, target_tag=patch, group=4))
-        if self._last is not None and self._last.ability == tactics.ATTACK:
-            self._habits += [self._last] * 2
 
 
 @functools.cache
@@ -329,11 +338,11 @@ def _by_ground(
     return (start, natural, *rest)
 
 
-# Skill at these ratings, straight lines between. Not fitted to win rates yet: skill rises with
-# the rating, but wins do not follow Elo. `python -m perf.calibrate_skirmish` plays what a fit needs.
-_MMR_SKILL = ((1500, 0.0), (2500, 0.1), (7000, 0.9), (8000, 1.0))
-# How far a person's form on the day is from the rating, as a scale of MMR.
-FORM_SCALE = 120.0
+# Skill at these ratings, straight lines between: how well the game is played.
+_MMR_SKILL = ((1000, 0.0), (2500, 0.2), (7000, 0.8), (8500, 1.0))
+# How much skill makes the difference that Elo gives a point of MMR. Skill is worth about 5.7
+# logits of winning from 0 to 1, fitted to 640 games of all levels; a point of MMR is ln(10) / 400.
+_GAP_PER_MMR = 0.0008
 
 
 def skill_of(mmr: float) -> float:
@@ -347,15 +356,30 @@ def skill_of(mmr: float) -> float:
     return points[-1][1]
 
 
-def _form(dice: Dice) -> float:
-    """Returns a day's form: about 0, spread like the sum of a few dice, scale 1."""
-    return 1.7320508 * (dice.unit() + dice.unit() + dice.unit() + dice.unit() - 2.0)
+def skill_against(mmr: float, opponent_mmr: float) -> float:
+    """Returns the skill that a rating stands for against a given opponent.
+
+    The whole range of skill is worth 5.7 logits, but 4,500 points of MMR are 26: one family of
+    scripts cannot be all of a ladder. So the mean of two ratings says how well a game is
+    played, and their difference, stretched to what Elo means by it, who plays it better: people
+    rise to a better opponent and take it easy against a worse one, but not all the way.
+    """
+    gap = min(max(_GAP_PER_MMR * (mmr - opponent_mmr), -1.0), 1.0)
+    half = abs(gap) / 2
+    middle = min(max(skill_of((mmr + opponent_mmr) / 2), half), 1.0 - half)
+    return middle + gap / 2
 
 
-def human(mmr: int, race: int, seed: int, build: str = "random") -> Bot:
-    """Returns a bot that plays like a person of this rating."""
-    form = _form(Dice(seed ^ 0x5DEECE66D))
-    skill = skill_of(mmr + FORM_SCALE * form)
+def human(
+    mmr: int,
+    race: int,
+    seed: int,
+    build: str = "random",
+    *,
+    opponent_mmr: int | None = None,
+) -> Bot:
+    """Returns a bot that plays like a person of this rating, against one of another if known."""
+    skill = skill_of(mmr) if opponent_mmr is None else skill_against(mmr, opponent_mmr)
     return Bot(Profile.of_skill(skill, human=True), race, seed, build)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from starmill.engines.skirmish import rules
 from starmill.engines.skirmish.macro import patch_near
-from starmill.engines.skirmish.scene import Dice, Intent, Scene
+from starmill.engines.skirmish.scene import Dice, Intent, Scene, distance, mean
 
 _A = rules.ability_names()
 _U = rules.unit_id
@@ -255,8 +255,8 @@ def _protoss_fight(scene: Scene, dice: Dice) -> list[Intent]:
         weak = weak[scene.own["wait"][weak] <= scene.loop]
         if len(weak) and len(enemies):
             x, y = scene.point(int(weak[0]))
-            ex, ey = float(enemies["x"].mean()), float(enemies["y"].mean())
-            length = max(float(np.hypot(x - ex, y - ey)), 1.0)
+            ex, ey = mean(enemies["x"]), mean(enemies["y"])
+            length = max(distance(x - ex, y - ey), 1.0)
             spot = (x + (x - ex) / length * 7, y + (y - ey) / length * 7)
             found.append(Intent(3687, (int(scene.tags[weak[0]]),), point=spot))
     rays = _engaged(scene, scene.of(_U("VoidRay")))

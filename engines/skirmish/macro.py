@@ -23,6 +23,7 @@ class Plan:
 
     style: an entry of strategies.json. workers: most workers wanted. bases: most bases.
     slack: extra supply kept ready; less skilled players have less of it and get stuck.
+    guard: food of army per worker beyond the first sixteen; careful players have it first.
     army: food of the army beyond which no more is made.
     start: the start town hall's place. order: bases by distance from it.
     """
@@ -32,6 +33,7 @@ class Plan:
     workers: int
     bases: int
     slack: float
+    guard: float
     army: float
     start: tuple[float, float]
     order: tuple[maps.Base, ...]
@@ -229,8 +231,8 @@ def gas(scene: Scene, plan: Plan) -> list[Intent]:
     mine = _id(name)
     own_workers = scene.total(_id(plan.race["worker"]))
     wanted = int(plan.style["gas"] * max(len(scene.halls), 1) + 0.5)
-    wanted = min(wanted, max(own_workers - 12, 0) // 4)
-    found = _fill_gas(scene) if scene.vespene < 500 else []
+    wanted = min(wanted, max(own_workers - 10, 0) // 6)
+    found = _fill_gas(scene) if scene.vespene < 300 else []
     if scene.vespene > 150 and scene.minerals < scene.vespene:
         return found
     ability = _ability(f"Build_{name}")

@@ -90,12 +90,12 @@ def parse_player(text: str, race: str) -> Player:
     )
 
 
-def _actor(player: Player, race: int, seed: int) -> Actor:
+def _actor(player: Player, race: int, seed: int, opponent: Player) -> Actor:
     if player.kind == "random":
         return random_player.RandomPlayer(seed)
     if player.kind == "computer":
         return bots.computer(player.difficulty, race, seed)
-    return bots.human(player.mmr or 4000, race, seed)
+    return bots.human(player.mmr or 4000, race, seed, opponent_mmr=opponent.mmr)
 
 
 def play_game(
@@ -131,7 +131,9 @@ def play_game(
                 all_visible=level.all_visible,
             )
         )
-        actors.append(_actor(player, race, int(rng.integers(2**31))))
+        actors.append(
+            _actor(player, race, int(rng.integers(2**31)), (away, home)[index])
+        )
         participants.append(
             replay_members.Participant(
                 name=player.name or player.kind,

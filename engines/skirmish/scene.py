@@ -6,6 +6,7 @@ what the player sees now or remembers. Also here: `Dice`, the bots' random numbe
 """
 
 import functools
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -56,6 +57,16 @@ class Intent(NamedTuple):
     where: tuple[float, float] | None = None
     group: int = -1
     autocast: bool = False
+
+
+def mean(values: NDArray[np.float64]) -> float:
+    """Returns the mean, rounded once: the same whatever order the numbers are added in."""
+    return math.fsum(values.tolist()) / len(values)
+
+
+def distance(dx: float, dy: float) -> float:
+    """Returns the length of a vector by exact steps, which math.hypot does not promise."""
+    return math.sqrt(dx * dx + dy * dy)
 
 
 @functools.cache

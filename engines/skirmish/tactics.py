@@ -5,10 +5,11 @@ in sight, buildings it remembers, and where the enemy must have started.
 """
 
 import dataclasses
+import math
 
 import numpy as np
 
-from starmill.engines.skirmish.scene import Dice, Intent, Scene
+from starmill.engines.skirmish.scene import Dice, Intent, Scene, distance, mean
 
 ATTACK, MOVE = 3674, 3794
 HOME_RADIUS = 24.0  # enemies this near a town hall are defended against
@@ -44,7 +45,7 @@ def rally_point(scene: Scene, front: Front) -> tuple[float, float]:
     ex, ey = front.enemy_start
     hall = scene.nearest(scene.halls, ex, ey)
     x, y = scene.point(hall)
-    length = max(float(np.hypot(ex - x, ey - y)), 1.0)
+    length = max(distance(ex - x, ey - y), 1.0)
     return x + (ex - x) / length * 7.0, y + (ey - y) / length * 7.0
 
 
@@ -75,8 +76,8 @@ def next_target(scene: Scene, front: Front, dice: Dice) -> tuple[float, float]:
     xs = np.concatenate([scene.enemies["x"][structures], memory["x"]])
     ys = np.concatenate([scene.enemies["y"][structures], memory["y"]])
     if len(xs):
-        cx = float(scene.x[scene.army].mean()) if len(scene.army) else front.start[0]
-        cy = float(scene.y[scene.army].mean()) if len(scene.army) else front.start[1]
+        cx = mean(scene.x[scene.army]) if len(scene.army) else front.start[0]
+        cy = mean(scene.y[scene.army]) if len(scene.army) else front.start[1]
         best = int(np.argmin((xs - cx) ** 2 + (ys - cy) ** 2))
         return float(xs[best]), float(ys[best])
     ex, ey = front.enemy_start
@@ -187,9 +188,10 @@ def _press(
     tx, ty = front.target
     tags = tuple(int(t) for t in scene.tags[fighters])
     # A well-led army goes as one: those ahead wait for the rest before the last stretch.
-    spread = float(np.hypot(xs.std(), ys.std()))
+    dx, dy = xs - mean(xs), ys - mean(ys)
+    spread = math.sqrt(mean(dx * dx + dy * dy))
     middle = (float(np.median(xs)), float(np.median(ys)))
-    far = float(np.hypot(tx - middle[0], ty - middle[1]))
+    far = distance(tx - middle[0], ty - middle[1])
     if spread > 14 and far > 30 and dice.chance(0.35 + 0.6 * front.control):
         return [Intent(ATTACK, tags, point=middle, where=middle, group=1)]
     return [Intent(ATTACK, tags, point=front.target, where=middle, group=1)]

@@ -39,6 +39,14 @@ def army(scene: Scene, plan: Plan, dice: Dice) -> list[Intent]:
     return found
 
 
+def guard(scene: Scene, plan: Plan, dice: Dice) -> list[Intent]:
+    """Makes fighting units before workers and bases while there are too few to guard them."""
+    own = scene.total(rules.unit_id(plan.race["worker"]))
+    if scene.food_army >= plan.guard * (own - 16):
+        return []
+    return army(scene, plan, dice)
+
+
 def _next_unit(scene: Scene, plan: Plan, dice: Dice) -> Intent | None:
     """Returns the intent for the unit type that is furthest behind its share."""
     mix = plan.style["mix"]
