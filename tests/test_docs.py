@@ -10,11 +10,14 @@ import re
 import shlex
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
 
 from starmill import cli
+from starmill.schema import settings as settings_lib
+from tests import factories
 from tests.conftest import ROOT
 
 DOCUMENTS = sorted(
@@ -92,6 +95,38 @@ def test_documented_commands_run(document, tmp_path):
         assert done.returncode == 0, (
             f"{block}\n{done.stdout[-2000:]}\n{done.stderr[-3000:]}"
         )
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_the_page_on_using_the_data_runs(tmp_path):
+    """All its Python, one block after the other, in one program."""
+    blocks = [
+        body
+        for language, needs, body in FENCE.findall(
+            (ROOT / "docs/using-the-data.md").read_text("utf-8")
+        )
+        if language == "python" and not needs.strip()
+    ]
+    assert len(blocks) >= 5
+    episodes = [
+        factories.episode(seed, steps=200, settings=settings_lib.UNPLUGGED)
+        for seed in range(4)
+    ]
+    factories.dataset(str(tmp_path / "data"), episodes, settings=settings_lib.UNPLUGGED)
+    # Workers are spawned, so the page asks for the usual guard.
+    body = textwrap.indent("\n".join(blocks), "    ")
+    script = tmp_path / "page.py"
+    script.write_text(f'if __name__ == "__main__":\n{body}', "utf-8")
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "(16, 64, 11)" in done.stdout
 
 
 def test_links_between_documents_lead_somewhere():
