@@ -342,7 +342,7 @@ def _by_ground(
 _MMR_SKILL = ((1000, 0.0), (2500, 0.2), (7000, 0.8), (8500, 1.0))
 # How much skill makes the difference that Elo gives a point of MMR. Skill is worth about 5.7
 # logits of winning from 0 to 1, fitted to 640 games of all levels; a point of MMR is ln(10) / 400.
-_GAP_PER_MMR = 0.0008
+_GAP_PER_MMR = 0.00085
 
 
 def skill_of(mmr: float) -> float:
