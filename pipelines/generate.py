@@ -133,8 +133,9 @@ def prepare(request: Request, options: Sequence[str]) -> plan.Plan:
         settings = index_job.IndexSettings(
             selection=request.selection, password=request.password
         )
+        chosen = PipelineOptions(_index_options(options, len(found.units)))
         with run_errors():
-            index_job.run(found, index_url, settings, PipelineOptions(list(options)))
+            index_job.run(found, index_url, settings, chosen)
     with sink.reported(f"{work}: cannot be written"):
         return plan.make(
             index_url,
@@ -143,6 +144,11 @@ def prepare(request: Request, options: Sequence[str]) -> plan.Plan:
             replays_per_shard=request.replays_per_shard,
             reusable=_reusable(request) if request.extend else None,
         )
+
+
+def _index_options(options: Sequence[str], units: int) -> list[str]:
+    # Worker processes of this machine take seconds to start, and a unit is for one alone.
+    return [word for word in options if units > 1 or not word.startswith("--direct_")]
 
 
 def run(

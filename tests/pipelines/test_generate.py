@@ -10,6 +10,7 @@ import pytest
 
 from starmill import cli
 from starmill.engines.skirmish import faults, install, versions
+from starmill.pipelines import generate as generate_lib
 from starmill.pipelines import sink
 from starmill.schema import errors, manifest, storage, table
 from tests.pipelines import builds
@@ -317,3 +318,9 @@ def test_an_index_made_before_is_taken(ladder, built, tmp_path):
     line.remove("--replays")
     assert cli.main([*line, "--index", index]) == 0
     assert builds.digest(tmp_path / "data") == builds.digest(built)
+
+
+def test_worker_processes_are_started_for_an_index_only_to_share_it():
+    local = ["--runner=FnApiRunner", "--direct_num_workers=2", "--save_main_session"]
+    assert generate_lib._index_options(local, 2) == local
+    assert generate_lib._index_options(local, 1) == [local[0], local[2]]
