@@ -23,8 +23,14 @@ def short_game(
     version: str = "4.9.2",
     mmrs: tuple[int | None, int | None] = (4100, 3900),
     busy: float = 0.12,
+    peaceful: bool = False,
 ) -> bytes:
-    """Returns the bytes of a replay; `busy` is a player's chance to act on a loop."""
+    """Returns the bytes of a replay.
+
+    Args:
+        busy: a player's chance to act on a loop.
+        peaceful: all stay at home and nobody attacks, so that a game of any length lasts.
+    """
     rng = random.Random(seed)
     races = [rng.choice((1, 2, 3)) for _ in range(2)]
     game_map = maps.map_named(sorted(maps.MAPS)[seed % len(maps.MAPS)])
@@ -51,7 +57,7 @@ def short_game(
             item
             for player in (1, 2)
             if rng.random() < busy
-            for item in _clicks(game, player, rng)
+            for item in _clicks(game, player, rng, peaceful)
         ]
         game.step(recorder.admit(inputs))
         recorder.watch()
@@ -60,14 +66,21 @@ def short_game(
     return recorder.replay()
 
 
-def _clicks(game, player: int, rng: random.Random) -> list:
+def _place(game, player: int, rng: random.Random, peaceful: bool):
+    x0, y0, x1, y1 = game.map.playable
+    if peaceful:
+        x, y = game.map.starts[player - 1]
+        x0, y0, x1, y1 = max(x0, x - 9), max(y0, y - 9), min(x1, x + 9), min(y1, y + 9)
+    return round(rng.uniform(x0, x1), 2), round(rng.uniform(y0, y1), 2)
+
+
+def _clicks(game, player: int, rng: random.Random, peaceful: bool) -> list:
     units = game.world.units
     mine = [
         int(row)
         for row in ((units["owner"] == player) & (units["alive"] == 1)).nonzero()[0]
     ]
-    x0, y0, x1, y1 = game.map.playable
-    point = (round(rng.uniform(x0, x1), 2), round(rng.uniform(y0, y1), 2))
+    point = _place(game, player, rng, peaceful)
     if not mine or rng.random() < 0.25:
         return [game_lib.CameraMove(player, *point)]
     chosen = rng.sample(mine, min(len(mine), rng.randint(1, 4)))
@@ -79,7 +92,7 @@ def _clicks(game, player: int, rng: random.Random) -> list:
     if kind < 0.25:
         return [game_lib.ControlGroup(player, rng.randrange(10), game_lib.RECALL)]
     if kind < 0.6:
-        ability = rng.choice((_MOVE, _ATTACK))
+        ability = rng.choice((_MOVE, _MOVE if peaceful else _ATTACK))
         command = game_lib.UnitCommand(
             player, ability, tags, target_point=point, queued=rng.random() < 0.2
         )
