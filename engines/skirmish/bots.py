@@ -204,6 +204,7 @@ class Bot:
         wanted = [
             *tactics.lead(scene, front, dice),
             *casting.fight(scene, dice),
+            *macro.unfinished(scene),
             *macro.supply(scene, plan, dice),
             *training.guard(scene, plan, dice),
             *macro.workers(scene, plan),
@@ -340,9 +341,9 @@ def _by_ground(
 
 # Skill at these ratings, straight lines between: how well the game is played.
 _MMR_SKILL = ((1000, 0.0), (2500, 0.2), (7000, 0.8), (8500, 1.0))
-# How much skill makes the difference that Elo gives a point of MMR. Skill is worth about 5.7
-# logits of winning from 0 to 1, fitted to 640 games of all levels; a point of MMR is ln(10) / 400.
-_GAP_PER_MMR = 0.00085
+# How much skill makes the difference that Elo gives a point of MMR, at two ratings and on the line
+# through them: fitted to ladder games. Good players differ less in how they do, so a point takes more.
+_GAP_PER_MMR = ((2500, 0.00042), (7000, 0.00100))
 
 
 def skill_of(mmr: float) -> float:
@@ -359,14 +360,18 @@ def skill_of(mmr: float) -> float:
 def skill_against(mmr: float, opponent_mmr: float) -> float:
     """Returns the skill that a rating stands for against a given opponent.
 
-    The whole range of skill is worth 5.7 logits, but 4,500 points of MMR are 26: one family of
-    scripts cannot be all of a ladder. So the mean of two ratings says how well a game is
+    The whole range of skill is worth some 7 logits, but 4,500 points of MMR are 26: one family
+    of scripts cannot be all of a ladder. So the mean of two ratings says how well a game is
     played, and their difference, stretched to what Elo means by it, who plays it better: people
     rise to a better opponent and take it easy against a worse one, but not all the way.
     """
-    gap = min(max(_GAP_PER_MMR * (mmr - opponent_mmr), -1.0), 1.0)
+    mean = (mmr + opponent_mmr) / 2
+    (low, at_low), (high, at_high) = _GAP_PER_MMR
+    share = min(max((mean - low) / (high - low), 0.0), 1.0)
+    gap = (at_low + (at_high - at_low) * share) * (mmr - opponent_mmr)
+    gap = min(max(gap, -1.0), 1.0)
     half = abs(gap) / 2
-    middle = min(max(skill_of((mmr + opponent_mmr) / 2), half), 1.0 - half)
+    middle = min(max(skill_of(mean), half), 1.0 - half)
     return middle + gap / 2
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 from starmill.engines.skirmish import rules
-from starmill.engines.skirmish.macro import patch_near
+from starmill.engines.skirmish.macro import free_workers, patch_near
 from starmill.engines.skirmish.scene import Dice, Intent, Scene, distance, mean
 
 _A = rules.ability_names()
@@ -197,9 +197,10 @@ def _terran_chores(scene: Scene, dice: Dice) -> list[Intent]:
     )
     if len(hurt) and len(scene.workers) > 6:
         target = int(hurt[0])
-        worker = scene.nearest(scene.workers, *scene.point(target))
+        worker = scene.nearest(free_workers(scene), *scene.point(target))
         tag = int(scene.tags[target])
-        found.append(Intent(3685, (int(scene.tags[worker]),), target_tag=tag))
+        if worker >= 0:
+            found.append(Intent(3685, (int(scene.tags[worker]),), target_tag=tag))
     vikings = scene.of(_U("VikingFighter"))
     air = scene.enemies["flying"] == 1
     calm = vikings[scene.own["engaged"][vikings] == 0]
@@ -363,10 +364,11 @@ def _zerg_chores(scene: Scene, dice: Dice) -> list[Intent]:
 def _scout(scene: Scene, dice: Dice) -> list[Intent]:
     """Sends a worker around some bases, and home again: orders one after the other."""
     rarely = scene.loop > 1200 and len(scene.workers) > 14 and dice.chance(0.02)
-    if not rarely or len(scene.halls) == 0:
+    free = free_workers(scene)
+    if not rarely or len(scene.halls) == 0 or len(free) == 0:
         return []
     patch = patch_near(scene, *scene.point(int(scene.halls[0])))
-    tags = (int(scene.tags[scene.workers[dice.below(len(scene.workers))]]),)
+    tags = (int(scene.tags[free[dice.below(len(free))]]),)
     bases = scene.game.map.bases
     tour = [bases[dice.below(len(bases))] for _ in range(4)]
     found = [

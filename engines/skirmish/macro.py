@@ -6,6 +6,7 @@ called is the bot's skill.
 """
 
 import dataclasses
+import functools
 from typing import Any
 
 import numpy as np
@@ -47,12 +48,15 @@ def _id(name: str) -> int:
     return rules.unit_id(name)
 
 
-def _builders(scene: Scene) -> np.ndarray:
-    """Returns own workers that are mining minerals or idle, and so free to build."""
+def free_workers(scene: Scene) -> np.ndarray:
+    """Returns own workers that mine or are idle, and for whom nothing else was found to do."""
     kinds = scene.abilities["kind"][scene.first[scene.workers]]
     free = (kinds == rules.GATHER) | (scene.orders[scene.workers] == 0)
     free &= scene.types[scene.workers] != rules.MULE_TYPE
-    return scene.workers[free]
+    found = scene.workers[free]
+    if scene.busy:
+        found = np.asarray([w for w in found if int(w) not in scene.busy], np.int64)
+    return found
 
 
 def _build(
@@ -68,10 +72,11 @@ def _build(
     )
     if x < 0:
         return None
-    worker = scene.nearest(_builders(scene), x, y)
+    worker = scene.nearest(free_workers(scene), x, y)
     if worker < 0:
         return None
     scene.spend(ability)
+    scene.busy.add(worker)
     tags = (int(scene.tags[worker]),)
     # Protoss workers go back to work by themselves only if told to; the bot tells idle ones.
     return Intent(ability, tags, point=(float(x), float(y)), where=(float(x), float(y)))
@@ -197,10 +202,11 @@ def expand(scene: Scene, plan: Plan) -> list[Intent]:
             scene.world.state, scene.player, hall, base.x, base.y
         )
         hidden = scene.world.visibility[scene.player, int(base.y), int(base.x)] == 0
-        worker = scene.nearest(_builders(scene), base.x, base.y)
+        worker = scene.nearest(free_workers(scene), base.x, base.y)
         if worker < 0:
             return []
         tags = (int(scene.tags[worker]),)
+        scene.busy.add(worker)
         if code == 1:
             scene.spend(ability)
             spot = (base.x, base.y)
@@ -246,10 +252,11 @@ def gas(scene: Scene, plan: Plan) -> list[Intent]:
             for item in base.resources:
                 if not item.vespene or _mine_at(scene, item.x, item.y):
                     continue
-                worker = scene.nearest(_builders(scene), item.x, item.y)
+                worker = scene.nearest(free_workers(scene), item.x, item.y)
                 if worker < 0:
                     return found
                 scene.spend(ability)
+                scene.busy.add(worker)
                 tags = (int(scene.tags[worker]),)
                 return [*found, _gas_intent(scene, ability, tags, item)]
     return found
@@ -279,7 +286,7 @@ def _fill_gas(scene: Scene) -> list[Intent]:
         & (scene.own["assigned"] < scene.own["ideal"])
     )
     found = []
-    builders = _builders(scene)
+    builders = free_workers(scene)
     for mine in mines[:2]:
         lacking = int(scene.own["ideal"][mine] - scene.own["assigned"][mine])
         x, y = scene.point(int(mine))
@@ -288,14 +295,45 @@ def _fill_gas(scene: Scene) -> list[Intent]:
         if len(builders) < 8 or len(close) == 0:
             continue
         tags = tuple(int(t) for t in scene.tags[close])
+        scene.busy.update(int(w) for w in close)
         found.append(Intent(3666, tags, target_tag=int(scene.tags[mine]), where=(x, y)))
     return found
+
+
+def unfinished(scene: Scene) -> list[Intent]:
+    """Sends a worker back to a Terran building whose builder was called away or killed."""
+    if scene.race != 1:
+        return []
+    rule = scene.unit_rules[scene.types]
+    left = ~scene.done & (rule["structure"] != 0) & (rule["add_on"] == 0)
+    found = []
+    for site in np.flatnonzero(left & (scene.own["engaged"] == 0))[:2]:
+        x, y = scene.point(int(site))
+        worker = scene.nearest(free_workers(scene), x, y)
+        ability = _builder_ability(int(scene.types[site]))
+        if worker < 0 or ability == 0 or not scene.can_pay(ability):
+            continue
+        scene.busy.add(worker)
+        tags = (int(scene.tags[worker]),)
+        tag = int(scene.tags[site])
+        found.append(Intent(ability, tags, target_tag=tag, where=(x, y)))
+    return found
+
+
+@functools.cache
+def _builder_ability(unit_type: int) -> int:
+    """Returns the ability that puts a building of this type down, 0 if there is none."""
+    table = rules.ability_rules()
+    made = (table["makes"] == unit_type) & (table["kind"] == rules.BUILD)
+    found = np.flatnonzero(made)
+    return int(found[0]) if len(found) else 0
 
 
 def idle_workers(scene: Scene) -> list[Intent]:
     """Sends idle workers, and those too many at a base, to mine."""
     found = []
-    idle = scene.workers[scene.orders[scene.workers] == 0]
+    free = free_workers(scene)
+    idle = free[scene.orders[free] == 0]
     want = scene.own["ideal"][scene.halls] - scene.own["assigned"][scene.halls]
     if len(scene.halls) == 0:
         return []
@@ -309,7 +347,7 @@ def idle_workers(scene: Scene) -> list[Intent]:
         found.append(Intent(3666, tags, target_tag=patch, where=where))
     worst = int(scene.halls[int(np.argmin(want))])
     if want.max() >= 4 and want.min() <= -4:
-        builders = _builders(scene)
+        builders = free_workers(scene)
         x, y = scene.point(worst)
         near = np.abs(scene.x[builders] - x) + np.abs(scene.y[builders] - y) < 14
         moving = builders[near][: int(min(want.max(), -want.min()))]

@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 
+from starmill.engines.skirmish import macro
 from starmill.engines.skirmish.scene import Dice, Intent, Scene, distance, mean
 
 ATTACK, MOVE = 3674, 3794
@@ -154,8 +155,9 @@ def _defend(
     alone = len(army) == 0 or scene.food_army < strength * 0.5
     # Workers fight when a few enemies are at the door and there is nobody else.
     if alone and strength <= 8 and len(scene.workers) > 8:
-        dx, dy = scene.x[scene.workers] - x, scene.y[scene.workers] - y
-        close = scene.workers[np.argsort(dx * dx + dy * dy, kind="stable")]
+        free = macro.free_workers(scene)
+        dx, dy = scene.x[free] - x, scene.y[free] - y
+        close = free[np.argsort(dx * dx + dy * dy, kind="stable")]
         helpers = np.concatenate([army, close[: int(strength * 2)]])
     if len(helpers) == 0:
         return []

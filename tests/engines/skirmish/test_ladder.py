@@ -1,0 +1,188 @@
+"""The ladder: wins follow ratings, everything occurs, levels are ordered, workers do not outlive it.
+
+`STARMILL_LADDER_GAMES=DIR:DIR` takes the 600 games of the Elo test from ladders already played.
+"""
+
+import csv
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from starmill.engines.skirmish import bots, ladder, maps, match, versions
+from starmill.engines.skirmish import game as game_lib
+
+GAMES = ((1, 400), (2, 200))  # (seed, games)
+BINS = 5
+POINTS = {"win": 1.0, "loss": 0.0, "tie": 0.5}
+
+
+# How ratings become skill
+
+
+def test_two_ratings_mean_a_level_and_a_difference():
+    gaps = []
+    for middle in range(2700, 6900, 300):
+        home = bots.skill_against(middle + 100, middle - 100)
+        away = bots.skill_against(middle - 100, middle + 100)
+        assert (home + away) / 2 == pytest.approx(bots.skill_of(middle))
+        assert home - away > bots.skill_of(4600) - bots.skill_of(4400)
+        gaps.append(home - away)
+    assert gaps == sorted(gaps)
+
+
+def test_skills_of_a_pair_stay_in_range_and_keep_their_gap():
+    for low, high in ((1000, 1500), (7500, 8000), (8000, 8500)):
+        pair = bots.skill_against(low, high), bots.skill_against(high, low)
+        assert pair[1] - pair[0] == pytest.approx(0.21 if high < 2500 else 0.5)
+        assert 0.0 <= pair[0] < pair[1] <= 1.0
+    assert bots.skill_against(8500, 1000) == 1.0
+
+
+# The processes
+
+
+def test_workers_end_when_the_ladder_is_killed():
+    script = (
+        "import concurrent.futures, multiprocessing, os, time\n"
+        "from starmill.engines.skirmish import ladder\n"
+        "if __name__ == '__main__':\n"
+        "    pool = concurrent.futures.ProcessPoolExecutor(\n"
+        "        1, multiprocessing.get_context('spawn'), ladder.end_with_parent)\n"
+        "    print(pool.submit(os.getpid).result(), flush=True)\n"
+        "    pool.submit(time.sleep, 600).result()\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as it:
+        worker = int(it.stdout.readline())
+        os.kill(worker, 0)
+        it.send_signal(signal.SIGKILL)
+    deadline = time.monotonic() + 60
+    while _runs(worker) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not _runs(worker)
+
+
+def _runs(pid: int) -> bool:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text("utf-8")
+        return stat.rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+# 600 games
+
+
+def _rows(tmp_path):
+    given = os.environ.get("STARMILL_LADDER_GAMES")
+    if given:
+        tables = [Path(folder) / ladder.TABLE for folder in given.split(":")]
+    else:
+        for seed, games in GAMES:
+            ladder.play_ladder(
+                games=games,
+                seed=seed,
+                out=tmp_path / str(seed),
+                chosen=versions.VERSIONS,
+                parallel=2,
+            )
+        tables = [tmp_path / str(seed) / ladder.TABLE for seed, _ in GAMES]
+    rows = []
+    for table in tables:
+        with table.open(encoding="utf-8", newline="") as stream:
+            rows += csv.DictReader(stream)
+    return rows
+
+
+def _bins(rows):
+    """(observed, predicted, standard error) of the first player's points by MMR difference."""
+    games = sorted(
+        (int(row["p1_mmr"]) - int(row["p2_mmr"]), POINTS[row["p1_result"]])
+        for row in rows
+    )
+    for k in range(BINS):
+        part = games[k * len(games) // BINS : (k + 1) * len(games) // BINS]
+        predicted = [1.0 / (1.0 + 10.0 ** (-gap / 400.0)) for gap, _ in part]
+        error = sum(p * (1.0 - p) for p in predicted) ** 0.5 / len(part)
+        observed = sum(points for _, points in part) / len(part)
+        yield observed, sum(predicted) / len(part), error
+
+
+def test_bins_tell_elo_from_coin_flips():
+    gaps = range(-600, 600, 2)
+    fair = [
+        {"p1_mmr": 4000 + gap, "p2_mmr": 4000, "p1_result": result}
+        for gap, result in zip(gaps, itertools.cycle(("win", "loss")), strict=False)
+    ]
+    bins = list(_bins(fair))
+    assert abs(bins[0][0] - bins[0][1]) > 2 * bins[0][2]
+    assert abs(bins[2][0] - bins[2][1]) < 2 * bins[2][2]
+    assert abs(bins[4][0] - bins[4][1]) > 2 * bins[4][2]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(5400)
+def test_wins_of_600_ladder_games_follow_elo(tmp_path):
+    rows = _rows(tmp_path)
+    assert len(rows) == 600
+    for observed, predicted, error in _bins(rows):
+        assert abs(observed - predicted) <= 2 * error
+    pairs = {(row["p1_race"], row["p2_race"]) for row in rows}
+    assert pairs == set(itertools.product("123", "123"))
+    assert {row["map"] for row in rows} == set(maps.MAPS)
+    results = {(row["p1_result"], row["p2_result"]) for row in rows}
+    assert results == {("win", "loss"), ("loss", "win"), ("tie", "tie")}
+    mmrs = [int(row[f"{player}_mmr"]) for row in rows for player in ("p1", "p2")]
+    assert ladder.MIN_MMR <= min(mmrs) < 2600
+    assert 6900 < max(mmrs) <= ladder.MAX_MMR
+
+
+# The built-in levels
+
+
+def _points(lower: int, upper: int, number: int) -> float:
+    """The upper level's share of points over games of all match-ups and maps in turn."""
+    names = list(maps.MAPS)
+    won = 0.0
+    for k in range(number):
+        races = 1 + k % 3, 1 + (k // 3 + k) % 3
+        seed = 1000 * upper + 10 * k
+        levels = (upper, lower) if k % 2 == 0 else (lower, upper)
+        setups, players = [], []
+        for index, level in enumerate(levels):
+            extra = bots.computer_setup(level)
+            setups.append(
+                game_lib.PlayerSetup(
+                    race_requested=races[index],
+                    race=races[index],
+                    start=(k // 2 + index) % 2,
+                    income=extra.income,
+                    all_visible=extra.all_visible,
+                )
+            )
+            players.append(bots.computer(level, races[index], seed + index))
+        played = match.play_match(
+            maps.MAPS[names[k % len(names)]], tuple(setups), players, seed
+        )
+        won += POINTS[played.result[1 + levels.index(upper)]]
+    return won / number
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("upper", range(2, 8))
+def test_every_fair_level_beats_the_one_below(upper):
+    assert _points(upper - 1, upper, 14) > 0.5
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_levels_with_more_money_beat_those_without():
+    assert _points(7, 9, 10) > 0.5
+    assert _points(9, 10, 10) > 0.5
+    assert _points(7, 10, 10) >= 0.8
