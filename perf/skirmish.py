@@ -22,7 +22,7 @@ def _mid_game() -> game_lib.Game:
     played = match.play_match(
         maps.MAPS["Frost Hollow"], setups, players, 3, max_loops=_MID_GAME
     )
-    return match.replay_match(played)
+    return match.replay_match(played, until=_MID_GAME)
 
 
 def measure() -> list[Row]:

@@ -70,6 +70,7 @@ def game_info(
         requested: Any = setup.race_requested
         actual: Any = setup.race
         difficulty: Any = who.difficulty or sc2api_pb2.VeryEasy
+        build: Any = who.build
         info = sc2api_pb2.PlayerInfo(
             player_id=player,
             type=sc2api_pb2.Computer if who.computer else sc2api_pb2.Participant,
@@ -80,7 +81,7 @@ def game_info(
             info.race_actual = actual
         if who.computer:
             info.difficulty = difficulty
-            info.ai_build = sc2api_pb2.RandomBuild
+            info.ai_build = build
         infos.append(info)
     asked_by = observer or 1
     own_start = game.players[asked_by - 1].start

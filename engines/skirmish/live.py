@@ -29,11 +29,15 @@ _WATCH_LOOPS = 160
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Seat:
-    """One player before the game starts. difficulty: 0 for a participant."""
+    """One player before the game starts.
+
+    difficulty: 0 for a participant. build: a computer's AIBuild.
+    """
 
     race: int
     name: str
     difficulty: int = 0
+    build: int = bots.BUILDS["random"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -87,6 +91,7 @@ class LiveGame:
                 name=seat.name or f"Player {number}",
                 computer=seat.difficulty > 0,
                 difficulty=seat.difficulty,
+                build=seat.build,
             )
             for number, seat in enumerate(plan.seats, start=1)
         )
@@ -102,7 +107,10 @@ class LiveGame:
         )
         self._bots = {
             number: bots.computer(
-                seat.difficulty, self.game.players[number - 1].race, self.plan.seed
+                seat.difficulty,
+                self.game.players[number - 1].race,
+                self.plan.seed,
+                seat.build,
             )
             for number, seat in enumerate(self.plan.seats, start=1)
             if seat.difficulty

@@ -89,6 +89,7 @@ def host(
                     race=int(setup.race or 4),
                     name=text(setup.player_name) or "Computer",
                     difficulty=int(setup.difficulty or sc2api_pb2.VeryEasy),
+                    build=int(setup.ai_build or sc2api_pb2.RandomBuild),
                 )
             )
         elif setup.type == sc2api_pb2.Participant and not player:

@@ -5,13 +5,14 @@ and seed, are the whole game) and how it ended. Plays in the compiled code betwe
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from starmill.engines.skirmish import game as game_lib
 from starmill.engines.skirmish import maps
 
 MAX_LOOPS = 40_000  # half an hour: whoever is still alive then shares the point
+WATCH_LOOPS = 160
 
 
 class Player(Protocol):
@@ -39,6 +40,39 @@ class Match:
     loops: int
 
 
+def play_out(
+    game: game_lib.Game,
+    players: Sequence[Player],
+    *,
+    max_loops: int = MAX_LOOPS,
+    admit: Callable[[list[game_lib.Input]], list[game_lib.Input]] = list,
+    watch: Callable[[], None] | None = None,
+) -> None:
+    """Plays a game to its end.
+
+    At max_loops both players leave at once: a draw, which nobody refuses by then. admit: writes
+    down a loop's inputs and returns them as they must be played. watch: called every
+    WATCH_LOOPS, for whoever must take note of events before there are too many.
+    """
+    while game.result is None:
+        loop = game.loop
+        until = min(max_loops, *(player.next_loop for player in players))
+        if watch is not None:
+            until = min(until, (loop // WATCH_LOOPS + 1) * WATCH_LOOPS)
+        inputs: list[game_lib.Input] = []
+        if loop >= max_loops:
+            inputs = [game_lib.Leave(1), game_lib.Leave(2)]
+        elif until <= loop:
+            for number, player in enumerate(players, start=1):
+                inputs += player.act(game, number)
+        if until > loop:
+            game.advance(until - loop)
+        else:
+            game.step(admit(inputs))
+        if watch is not None and game.loop % WATCH_LOOPS == 0:
+            watch()
+
+
 def play_match(
     game_map: maps.GameMap,
     setups: tuple[game_lib.PlayerSetup, game_lib.PlayerSetup],
@@ -47,36 +81,35 @@ def play_match(
     *,
     max_loops: int = MAX_LOOPS,
 ) -> Match:
-    """Plays a game to its end and returns its record; a game over max_loops is a tie."""
+    """Plays a game to its end and returns its record."""
     game = game_lib.Game(game_map, setups, seed)
     inputs: list[tuple[int, game_lib.Input]] = []
-    while game.result is None and game.loop < max_loops:
-        wait = min(p.next_loop for p in players) - game.loop
-        if wait > 0:
-            game.advance(min(wait, max_loops - game.loop))
-            continue
-        now: list[game_lib.Input] = []
-        for number, player in enumerate(players, start=1):
-            now += player.act(game, number)
-        inputs += [(game.loop, item) for item in now]
-        game.step(now)
+
+    def note(now: list[game_lib.Input]) -> list[game_lib.Input]:
+        inputs.extend((game.loop, item) for item in now)
+        return now
+
+    play_out(game, players, max_loops=max_loops, admit=note)
+    if game.result is None:
+        raise AssertionError("play_out stops at a result")
     return Match(
         map_name=game_map.name,
         setups=setups,
         seed=seed,
         inputs=tuple(inputs),
-        result=game.result or {1: "tie", 2: "tie"},
+        result=game.result,
         loops=game.loop,
     )
 
 
-def replay_match(match: Match) -> game_lib.Game:
-    """Plays a record again and returns the game at its end."""
+def replay_match(match: Match, until: int | None = None) -> game_lib.Game:
+    """Plays a record again and returns the game at its end, or at loop `until`."""
+    end = match.loops if until is None else min(until, match.loops)
     game = game_lib.Game(maps.MAPS[match.map_name], match.setups, match.seed)
     queue = list(match.inputs)
     index = 0
-    while game.result is None and game.loop < match.loops:
-        upcoming = queue[index][0] if index < len(queue) else match.loops
+    while game.result is None and game.loop < end:
+        upcoming = min(queue[index][0], end) if index < len(queue) else end
         if upcoming > game.loop:
             game.advance(upcoming - game.loop)
             continue

@@ -5,7 +5,6 @@ the same bytes everywhere.
 """
 
 import dataclasses
-from typing import Protocol
 
 import numpy as np
 
@@ -23,19 +22,7 @@ from starmill.engines.skirmish import game as game_lib
 from starmill.schema import errors
 
 RACES = {"terran": 1, "zerg": 2, "protoss": 3, "random": 4}
-# Half an hour; who is still alive then shares the point.
-MAX_LOOPS = match.MAX_LOOPS
-_WATCH_LOOPS = 160
 _MIN_MMR, _MAX_MMR = 1000, 8000
-
-
-class Actor(Protocol):
-    """Whoever plays. next_loop: the loop before which there is no need to ask."""
-
-    next_loop: int
-
-    def act(self, game: game_lib.Game, player: int) -> list[game_lib.Input]:
-        """Returns the player's inputs for the coming loop."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -90,7 +77,7 @@ def parse_player(text: str, race: str) -> Player:
     )
 
 
-def _actor(player: Player, race: int, seed: int, opponent: Player) -> Actor:
+def _actor(player: Player, race: int, seed: int, opponent: Player) -> match.Player:
     if player.kind == "random":
         return random_player.RandomPlayer(seed)
     if player.kind == "computer":
@@ -105,7 +92,7 @@ def play_game(
     map_name: str | None,
     seed: int,
     version: versions.Version,
-    max_loops: int = MAX_LOOPS,
+    max_loops: int = match.MAX_LOOPS,
 ) -> Outcome:
     """Plays one game to its end. The map (if None), races and starts follow from the seed."""
     if map_name is not None and map_name not in maps.MAPS:
@@ -117,7 +104,8 @@ def play_game(
     names = list(maps.MAPS)
     chosen = names[int(rng.integers(len(names)))] if map_name is None else map_name
     start = int(rng.integers(2))
-    setups, actors, participants = [], [], []
+    setups, participants = [], []
+    actors: list[match.Player] = []
     for index, player in enumerate((home, away)):
         drawn = int(rng.integers(1, 4))
         race = drawn if player.race == game_lib.RANDOM else player.race
@@ -146,8 +134,15 @@ def play_game(
         maps.MAPS[chosen], (setups[0], setups[1]), int(rng.integers(2**31))
     )
     recorder = replay_writer.Recorder(game, (participants[0], participants[1]), version)
-    _play_out(game, recorder, (actors[0], actors[1]), max_loops)
-    result = game.result or {1: "undecided", 2: "undecided"}
+
+    def watch() -> None:
+        recorder.watch()
+        game.take_errors()
+
+    match.play_out(game, actors, max_loops=max_loops, admit=recorder.admit, watch=watch)
+    if game.result is None:
+        raise AssertionError("play_out stops at a result")
+    result = game.result
     return Outcome(
         replay=recorder.replay(),
         map_name=chosen,
@@ -155,29 +150,3 @@ def play_game(
         results=(result[1], result[2]),
         loops=game.loop,
     )
-
-
-def _play_out(
-    game: game_lib.Game,
-    recorder: replay_writer.Recorder,
-    actors: tuple[Actor, Actor],
-    max_loops: int,
-) -> None:
-    while game.result is None:
-        loop = game.loop
-        if loop >= max_loops:
-            # Both leave at once: a draw, which no player of a ladder refuses by then.
-            game.step(recorder.admit([game_lib.Leave(1), game_lib.Leave(2)]))
-            return
-        watch = (loop // _WATCH_LOOPS + 1) * _WATCH_LOOPS
-        until = min(watch, max_loops, *(actor.next_loop for actor in actors))
-        if until > loop:
-            game.advance(until - loop)
-        else:
-            inputs: list[game_lib.Input] = []
-            for player, actor in enumerate(actors, start=1):
-                inputs += actor.act(game, player)
-            game.step(recorder.admit(inputs))
-        if game.loop % _WATCH_LOOPS == 0:
-            recorder.watch()
-            game.take_errors()

@@ -28,12 +28,24 @@ _COLORS = ((255, 180, 20, 30), (255, 0, 66, 255))
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Participant:
-    """Who plays, as the files name them. mmr: None if unrated. difficulty: 0 unless computer."""
+    """Who plays, as the files name them.
+
+    mmr: None if unrated. difficulty: 0 unless computer. build: a computer's AIBuild, 1 if random
+    or unknown.
+    """
 
     name: str
     mmr: int | None = None
     computer: bool = False
     difficulty: int = 0
+    build: int = 1
+
+    def stored(self) -> dict[str, Any]:
+        """Returns the fields as the file keeps them; only a computer has a build."""
+        values = dataclasses.asdict(self)
+        if not self.computer:
+            del values["build"]
+        return values
 
     @property
     def toon_id(self) -> int:

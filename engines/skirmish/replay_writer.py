@@ -127,7 +127,7 @@ class Recorder:
             "map": game.map.name,
             "seed": game.seed,
             "players": [
-                {**dataclasses.asdict(player), **dataclasses.asdict(who)}
+                {**dataclasses.asdict(player), **who.stored()}
                 for player, who in zip(game.players, self._participants, strict=True)
             ],
             "loops": game.loop,

@@ -110,11 +110,19 @@ class LocalClient:
             )
         ).start_replay
 
-    def create(self, *, seed=3, difficulty=1, map_path="Melee/Simple64.SC2Map", race=1):
+    def create(
+        self,
+        *,
+        seed=3,
+        difficulty=1,
+        map_path="Melee/Simple64.SC2Map",
+        race=1,
+        **computer,
+    ):
         setup = [
             sc2api_pb2.PlayerSetup(type=sc2api_pb2.Participant),
             sc2api_pb2.PlayerSetup(
-                type=sc2api_pb2.Computer, race=2, difficulty=difficulty
+                type=sc2api_pb2.Computer, race=2, difficulty=difficulty, **computer
             ),
         ]
         create = sc2api_pb2.RequestCreateGame(

@@ -192,6 +192,21 @@ def test_a_game_against_the_computer(client):
     assert not client.observe().actions
 
 
+@pytest.mark.parametrize("build", [sc2api_pb2.Rush, sc2api_pb2.Air])
+def test_the_computer_plays_the_build_asked_for(client, build):
+    client.create(ai_build=build)
+    info = client.ask(game_info=sc2api_pb2.RequestGameInfo()).game_info
+    assert info.player_info[1].ai_build == build
+    client.step(60)
+    styles = [bot.style for bot in client.session._play._bots.values()]
+    assert styles == [{2: "rush", 6: "air"}[build]]
+    data = client.ask(save_replay=sc2api_pb2.RequestSaveReplay()).save_replay.data
+    other = games.LocalClient()
+    other.start_replay(data)
+    info = other.ask(game_info=sc2api_pb2.RequestGameInfo()).game_info
+    assert info.player_info[1].ai_build == build
+
+
 def test_a_saved_game_plays_again(client):
     client.create(seed=11)
     client.step(300)
