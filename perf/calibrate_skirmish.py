@@ -1,23 +1,26 @@
-"""Do Skirmish's ratings mean what ratings mean? Plays matchmade games and compares with Elo.
+"""Do Skirmish's ratings mean what ratings mean? Compares games with Elo, and fits what skill is worth.
 
-    python -m perf.calibrate_skirmish --games 600 --seed 1 --parallel 2 --out games.csv
-    python -m perf.calibrate_skirmish --show games.csv
+    python -m perf.calibrate_skirmish --show replays/ladder.csv [MORE.csv]
+    python -m perf.calibrate_skirmish --games 200 --seed 1 --parallel 2 --out skills.csv
 
-Prints, for five bins of the rating difference, the share of games that the first player won
-beside what Elo predicts, with two standard errors; then wins by match-up and style, the
-length of games and game loops per step. `bots._MMR_SKILL` and `bots.FORM_SCALE` are set from this.
+The first prints, for five bins of the rating difference, the share of points that the first player
+won beside what Elo predicts, with two standard errors, and the slope: 1 if differences mean what
+Elo says, less if they mean less; then the same by level, and wins by match-up. The second plays bots of
+known skills and prints how many logits of winning a unit of skill is worth, by level, with
+match-ups, styles and game loops per step. `bots._GAP_PER_MMR` is set from both.
 """
 
 import argparse
 import collections
 import concurrent.futures
 import csv
+import math
 import multiprocessing
 import sys
 from pathlib import Path
 from typing import Any
 
-from starmill.engines.skirmish import bots, maps, match
+from starmill.engines.skirmish import bots, ladder, maps, match
 from starmill.engines.skirmish import game as game_lib
 from starmill.engines.skirmish.scene import Dice
 
@@ -43,14 +46,13 @@ def steps_of(played: match.Match, player: int) -> int:
 
 
 def play(job: tuple[int, int]) -> dict[str, Any]:
-    """Plays game `index` of a ladder with this seed."""
+    """Plays game `index` of a seed: skills up to 0.6 apart around any level."""
     seed, index = job
     dice = Dice(seed * 1_000_003 + index)
     for _ in range(4):
         dice.unit()
-    first = 2500.0 + 4500.0 * dice.unit()
-    spread = sum(dice.unit() for _ in range(12)) - 6.0  # nearly normal
-    second = min(max(first + 220.0 * spread, 2500.0), 7000.0)
+    gap = -0.6 + 1.2 * dice.unit()
+    level = abs(gap) / 2 + (1.0 - abs(gap)) * dice.unit()
     races = (1 + dice.below(3), 1 + dice.below(3))
     start = dice.below(2)
     names = list(maps.MAPS)
@@ -60,104 +62,160 @@ def play(job: tuple[int, int]) -> dict[str, Any]:
         game_lib.PlayerSetup(race_requested=races[1], race=races[1], start=1 - start),
     )
     players = [
-        bots.human(int(first), races[0], dice.below(1 << 31)),
-        bots.human(int(second), races[1], dice.below(1 << 31)),
+        bots.Bot(
+            bots.Profile.of_skill(skill, human=True), race, seed=dice.below(1 << 31)
+        )
+        for skill, race in zip((level + gap / 2, level - gap / 2), races, strict=True)
     ]
     played = match.play_match(game_map, setups, players, dice.below(1 << 31))
     return {
         "game": index,
         "map": game_map.name,
-        "mmr1": int(first),
-        "mmr2": int(second),
-        "race1": RACES[races[0]],
-        "race2": RACES[races[1]],
-        "style1": players[0].style,
-        "style2": players[1].style,
-        "result": played.result[1],
+        "level": level,
+        "gap": gap,
+        "p1_race": races[0],
+        "p2_race": races[1],
+        "p1_style": players[0].style,
+        "p2_style": players[1].style,
+        "p1_result": played.result[1],
         "loops": played.loops,
-        "pace1": played.loops / max(steps_of(played, 1), 1),
-        "pace2": played.loops / max(steps_of(played, 2), 1),
+        "p1_pace": played.loops / max(steps_of(played, 1), 1),
+        "p2_pace": played.loops / max(steps_of(played, 2), 1),
     }
 
 
 def score(row: dict[str, Any]) -> float:
     """Returns the first player's point."""
-    return {"win": 1.0, "loss": 0.0, "tie": 0.5}[row["result"]]
+    return {"win": 1.0, "loss": 0.0, "tie": 0.5}[row["p1_result"]]
 
 
-def expected(row: dict[str, Any]) -> float:
-    """Returns what Elo predicts for the first player."""
-    gap = float(row["mmr1"]) - float(row["mmr2"])
-    return float(1.0 / (1.0 + 10.0 ** (-gap / 400.0)))
+def chance(logit: float) -> float:
+    """Returns the chance of winning that a logit stands for."""
+    return 1.0 / (1.0 + math.exp(-logit))
 
 
-def bins(rows: list[dict[str, Any]]) -> list[tuple[int, float, float, float]]:
-    """Returns (games, observed, predicted, two standard errors) in five bins of the difference."""
-    ordered = sorted(rows, key=lambda r: float(r["mmr1"]) - float(r["mmr2"]))
+def slope(points: list[tuple[float, float]]) -> tuple[float, float]:
+    """Returns the b of `chance(b * x)` that fits (x, score) best, and its standard error."""
+    b = error = 0.0
+    for _ in range(40):
+        guess = [(x, y, chance(b * x)) for x, y in points]
+        weight = sum(p * (1.0 - p) * x * x for x, _, p in guess)
+        if weight < 1e-9:
+            break
+        b += sum((y - p) * x for x, y, p in guess) / weight
+        error = weight**-0.5
+    return b, error
+
+
+def elo_logit(row: dict[str, Any]) -> float:
+    """Returns what Elo makes of the two ratings."""
+    gap = float(row["p1_mmr"]) - float(row["p2_mmr"])
+    return gap * math.log(10.0) / 400.0
+
+
+def bins(points: list[tuple[float, float]]) -> list[tuple[int, float, float, float]]:
+    """Returns (games, observed, predicted, two standard errors) in five bins of the logit."""
+    ordered = sorted(points)
     found = []
     for k in range(BINS):
         part = ordered[k * len(ordered) // BINS : (k + 1) * len(ordered) // BINS]
-        wanted = [expected(row) for row in part]
-        variance = sum(p * (1.0 - p) for p in wanted)
-        observed = sum(score(row) for row in part) / len(part)
-        error = 2.0 * variance**0.5 / len(part)
+        wanted = [chance(x) for x, _ in part]
+        error = 2.0 * sum(p * (1.0 - p) for p in wanted) ** 0.5 / len(part)
+        observed = sum(y for _, y in part) / len(part)
         found.append((len(part), observed, sum(wanted) / len(part), error))
     return found
 
 
-def show(rows: list[dict[str, Any]]) -> None:
-    """Prints the summary."""
-    for games, observed, predicted, error in bins(rows):
+def show_ladder(rows: list[dict[str, Any]]) -> None:
+    """Prints how a ladder's wins compare with Elo."""
+    points = [(elo_logit(row), score(row)) for row in rows]
+    for games, observed, predicted, error in bins(points):
         good = "ok" if abs(observed - predicted) <= error else "OFF"
         print(
             f"{games:4d} games  won {observed:.3f}  Elo {predicted:.3f} +- {error:.3f}  {good}"
         )
+    print("slope {:.2f} +- {:.2f}".format(*slope(points)))
+    levels: dict[str, list[tuple[float, float]]] = collections.defaultdict(list)
+    for row, point in zip(rows, points, strict=True):
+        mean = (int(row["p1_mmr"]) + int(row["p2_mmr"])) // 2
+        levels[f"{mean // 1000}000s"].append(point)
+    _show_groups("slope", levels)
+    _show_wins(rows, [chance(x) for x, _ in points])
+
+
+def show_skills(rows: list[dict[str, Any]]) -> None:
+    """Prints what skill is worth."""
+    points = [(float(row["gap"]), score(row)) for row in rows]
+    worth, error = slope(points)
+    print(f"{worth:.1f} +- {error:.1f} logits per unit of skill")
+    levels: dict[str, list[tuple[float, float]]] = collections.defaultdict(list)
+    for row, point in zip(rows, points, strict=True):
+        levels[f"level {int(float(row['level']) * 5) / 5:.1f}"].append(point)
+    _show_groups("logits", levels)
+    _show_wins(rows, [chance(worth * x) for x, _ in points])
+    pace = sum(float(r["p1_pace"]) + float(r["p2_pace"]) for r in rows) / 2 / len(rows)
+    print(f"loops per step {pace:.1f}")
+
+
+def _show_groups(word: str, groups: dict[str, list[tuple[float, float]]]) -> None:
+    for key, points in sorted(groups.items()):
+        value, error = slope(points)
+        print(f"{key:10s} {len(points):4d} games  {word} {value:.2f} +- {error:.2f}")
+
+
+def _show_wins(rows: list[dict[str, Any]], predicted: list[float]) -> None:
+    """Prints what races and styles win beyond the prediction, and how long games take."""
     won: dict[str, list[float]] = collections.defaultdict(list)
-    for row in rows:
-        if row["race1"] != row["race2"]:
-            pair = sorted((row["race1"], row["race2"]))
-            point = score(row) - expected(row)
-            won["v".join(pair)].append(point if row["race1"] == pair[0] else -point)
-        for side, sign in (("1", 1.0), ("2", -1.0)):
-            key = f"{row['race' + side]} {row['style' + side]}"
-            won[key].append(sign * (score(row) - expected(row)))
+    for row, expected in zip(rows, predicted, strict=True):
+        point = score(row) - expected
+        first, second = (RACES[int(row[f"p{k}_race"])] for k in (1, 2))
+        if first != second:
+            pair = "v".join(sorted((first, second)))
+            won[pair].append(point if first < second else -point)
+        won["player 1"].append(point)
+        if "p1_style" in row:
+            won[f"{first} {row['p1_style']}"].append(point)
+            won[f"{second} {row['p2_style']}"].append(-point)
     for key, points in sorted(won.items()):
-        print(
-            f"{key:10s} {len(points):4d} games  {sum(points) / len(points):+.3f} beyond Elo"
-        )
+        mean = sum(points) / len(points)
+        error = 1.0 / len(points) ** 0.5
+        print(f"{key:10s} {len(points):4d} games  {mean:+.3f} (two errors {error:.3f})")
     loops = sorted(int(row["loops"]) for row in rows)
     tenth = len(loops) // 10
     print(
         f"loops: median {loops[len(loops) // 2]}, middle 80% {loops[tenth]} to {loops[-tenth - 1]}"
     )
-    pace = sum(float(r["pace1"]) + float(r["pace2"]) for r in rows) / 2 / len(rows)
-    print(f"loops per step {pace:.1f}; draws {sum(r['result'] == 'tie' for r in rows)}")
+    print(f"draws {sum(score(row) == 0.5 for row in rows)}")
     print(f"maps {sorted(collections.Counter(r['map'] for r in rows).items())}")
 
 
 def main() -> int:
     """Plays or shows."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--games", type=int, default=600)
+    parser.add_argument("--games", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--parallel", type=int, default=1)
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--show", type=Path)
+    parser.add_argument("--show", type=Path, nargs="+")
     args = parser.parse_args()
     if args.show:
-        with args.show.open(encoding="utf-8") as stream:
-            show(list(csv.DictReader(stream)))
+        found: list[dict[str, Any]] = []
+        for table in args.show:
+            with table.open(encoding="utf-8", newline="") as stream:
+                found += csv.DictReader(stream)
+        (show_skills if "gap" in found[0] else show_ladder)(found)
         return 0
     if args.out is None:
         print("calibrate: --out is needed to play", file=sys.stderr)
         return 2
-    jobs = [(args.seed, index) for index in range(args.first, args.first + args.games)]
+    jobs = [(args.seed, index) for index in range(args.games)]
     rows = []
     context = multiprocessing.get_context("spawn")
     with (
         args.out.open("w", encoding="utf-8", newline="") as stream,
-        concurrent.futures.ProcessPoolExecutor(args.parallel, context) as pool,
+        concurrent.futures.ProcessPoolExecutor(
+            args.parallel, context, ladder.end_with_parent
+        ) as pool,
     ):
         writer = None
         for row in pool.map(play, jobs):
@@ -167,7 +225,7 @@ def main() -> int:
             writer.writerow(row)
             stream.flush()
             rows.append(row)
-    show(rows)
+    show_skills(rows)
     return 0
 
 
