@@ -3,6 +3,7 @@
 Arrays in, arrays out; nothing here knows the game. Leading axes are free unless stated.
 """
 
+import functools
 from collections.abc import Sequence
 
 import jax
@@ -67,17 +68,33 @@ class Attention(nnx.Module):
 
 
 class TransformerBlock(nnx.Module):
-    """Attention, then a residual MLP: [F, N, size] -> [F, N, size]."""
+    """Attention, then a residual MLP: [F, N, size] -> [F, N, size].
 
-    def __init__(self, size: int, heads: int, hidden: int, *, rngs: nnx.Rngs) -> None:
+    points: 0 lets everyone look at everyone, N * N weights. Otherwise so many learned points
+    look at everyone, and everyone at the points: 2 * N * points (Set Transformer, 2019).
+    """
+
+    def __init__(
+        self, size: int, heads: int, hidden: int, *, points: int = 0, rngs: nnx.Rngs
+    ) -> None:
         self.norm = nnx.LayerNorm(size, rngs=rngs)
         self.attention = Attention(size, heads, rngs=rngs)
         self.mlp = Residual(size, hidden, rngs=rngs)
+        self.has_points = points > 0
+        if points:
+            self.points = nnx.Embed(points, size, rngs=rngs)
+            self.gather = Attention(size, heads, rngs=rngs)
 
     def __call__(self, x: jax.Array, mask: jax.Array) -> jax.Array:
-        """Returns the block's output; mask as in `Attention`."""
+        """Returns the block's output; mask [F, 1, N] says who may be looked at."""
         normal = self.norm(x)
-        return self.mlp(x + self.attention(normal, normal, mask))
+        if not self.has_points:
+            return self.mlp(x + self.attention(normal, normal, mask))
+        points = self.points.embedding[...]
+        points = jnp.broadcast_to(points, (len(x), *points.shape))
+        seen = points + self.gather(points, normal, mask)
+        anyone = jnp.ones((1, 1, 1), bool)
+        return self.mlp(x + self.attention(normal, seen, anyone))
 
 
 class ConvBlock(nnx.Module):
@@ -111,7 +128,9 @@ def mean_pool(planes: Sequence[jax.Array], factor: int) -> jax.Array:
     for plane in planes:
         frames, height, width = plane.shape
         split = plane.reshape(frames, height // factor, factor, width)
-        rows.append(split.astype(jnp.float32).sum(2))
+        # One by one: unlike a reduction, additions are done many columns at a time.
+        lines = [split[:, :, k].astype(jnp.float32) for k in range(factor)]
+        rows.append(functools.reduce(jnp.add, lines))
     columns = np.kron(np.eye(width // factor), np.full((factor, 1), factor**-2))
     pooled = jnp.stack(rows, axis=1) @ jnp.asarray(columns, jnp.float32)
     return jnp.moveaxis(pooled, 1, -1)

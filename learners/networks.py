@@ -35,6 +35,7 @@ class Config:
 
     vector, vector_blocks: width of the vector stream (and of the latent), residual MLPs in it.
     unit, unit_blocks, unit_heads, unit_hidden: the transformer over units.
+    unit_points: units look at each other through so many learned points; 0: directly.
     unit_orders: how many of a unit's four orders are embedded.
     plane_pool: minimap cells averaged (per side) before units are scattered.
     plane_patch: side of the first convolution's patches; the finest level has
@@ -56,6 +57,7 @@ class Config:
     unit_blocks: int = 1
     unit_heads: int = 1
     unit_hidden: int = 64
+    unit_points: int = 0
     unit_orders: int = 1
     plane_pool: int = 4
     plane_patch: int = 2
@@ -111,7 +113,11 @@ class Network(nnx.Module):
         )
         self.unit_blocks = nnx.List(
             layers.TransformerBlock(
-                unit, config.unit_heads, config.unit_hidden, rngs=rngs
+                unit,
+                config.unit_heads,
+                config.unit_hidden,
+                points=config.unit_points,
+                rngs=rngs,
             )
             for _ in range(config.unit_blocks)
         )

@@ -26,7 +26,8 @@ from starmill.schema import errors
 from starmill.schema import settings as settings_lib
 
 NETWORKS = {
-    "tiny": networks.Config(),
+    # Without the points, weights between 256 units take more than half of an update.
+    "tiny": networks.Config(unit_points=16),
     "lite": networks.Config(
         vector=256,
         vector_blocks=2,

@@ -65,6 +65,8 @@ class Run:
     agent: a name of ALGORITHMS. algorithm: its Config, batch and network included.
     sampler: of the dataset's batches; "consecutive" for eoac.
     mmr_above, outcome: which training episodes; None for all.
+    hold_out: of a thousand training games, how many are kept from training, to be evaluated
+        with those of the held-out split; a small dataset has few of its own.
     log_every, save_every: in updates; save_every is a multiple of log_every.
     """
 
@@ -74,6 +76,7 @@ class Run:
     sampler: str = "episode"
     mmr_above: int | None = None
     outcome: int | None = None
+    hold_out: int = 0
     seed: int = 0
     log_every: int = 20
     save_every: int = 500
@@ -95,6 +98,8 @@ class Run:
                 f"save_every: expected a multiple of log_every {self.log_every}, "
                 f"found {self.save_every}"
             )
+        if not 0 <= self.hold_out < 1000:
+            problems.append(f"hold_out: expected 0 to 999, found {self.hold_out}")
         for name in ("batch_size", "rollout", "accumulate"):
             if getattr(self.algorithm, name) < 1:
                 problems.append(f"{name}: must be at least 1")

@@ -9,11 +9,12 @@ Batches are split over devices along their first axis; parameters are on all of 
 
 import dataclasses
 import functools
+import hashlib
 import itertools
 import json
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +22,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+import pyarrow.compute
 from jax.sharding import NamedSharding, PartitionSpec
 
 from starmill.learners import checkpoint, journal, networks, optim, rollouts, runs
@@ -156,7 +158,43 @@ def split_host(devices: int) -> None:
 
 def training_data(run: runs.Run, data: dataset_lib.Dataset) -> dataset_lib.Dataset:
     """Returns the episodes that the run trains on."""
-    return data.filter(split=SPLIT, mmr_above=run.mmr_above, outcome=run.outcome)
+    return training_games(run, data).filter(
+        mmr_above=run.mmr_above, outcome=run.outcome
+    )
+
+
+def training_games(run: runs.Run, data: dataset_lib.Dataset) -> dataset_lib.Dataset:
+    """Returns all episodes of the training split but for the games that the run holds out."""
+    chosen = data.filter(split=SPLIT)
+    if not run.hold_out:
+        return chosen
+    return chosen.filter(where=~_is_held_out(run, chosen))
+
+
+def held_out_data(
+    run: runs.Run, data: dataset_lib.Dataset, splits: Sequence[str]
+) -> dataset_lib.Dataset:
+    """Returns the episodes of some splits, and of the games that the run holds out."""
+    if SPLIT in splits:
+        raise errors.ConfigError(f"split: {SPLIT!r} is what is trained on")
+    where = pyarrow.compute.field("split").isin(list(splits))
+    if run.hold_out:
+        where |= _is_held_out(run, data.filter(split=SPLIT))
+    return data.filter(where=where)
+
+
+def _is_held_out(
+    run: runs.Run, data: dataset_lib.Dataset
+) -> pyarrow.compute.Expression:
+    names = sorted(set(data.table.column("replay_id").to_pylist()))
+    held = [name for name in names if _place(name) < run.hold_out]
+    return pyarrow.compute.field("replay_id").isin(held)
+
+
+def _place(replay_id: str) -> int:
+    """Returns a number below 1000 that follows from the id, but not from its split."""
+    digest = hashlib.sha256(f"starmill hold out 1:{replay_id}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") % 1000
 
 
 def batches(
@@ -400,6 +438,12 @@ def _start(
         return None
     meta, arrays = checkpoint.load(init)
     checkpoint.check_schema(meta, data.settings)
+    seen = int(meta.run.get("hold_out", 0))
+    if seen < run.hold_out and meta.dataset == data.reference:
+        raise errors.ConfigError(
+            f"hold_out: {init} held out {seen} of a thousand games, this run "
+            f"{run.hold_out}: it would be evaluated on games that it was trained on"
+        )
     config = run.algorithm
     fresh = networks.init(run.seed, config.network, config.settings)
     params, missing = checkpoint.graft(arrays, fresh, prefix="0")

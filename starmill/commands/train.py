@@ -37,6 +37,7 @@ _FIELDS: dict[str, tuple[Callable[[str], Any], str]] = {
     "ramp_in": (int, "frames of linear warm-up"),
     "mmr_above": (int, "train on episodes of players rated above this"),
     "outcome": (int, "train on episodes with this outcome: 1, 0 or -1"),
+    "hold_out": (int, "of a thousand training games, how many to evaluate on instead"),
     "seed": (int, "of parameters, batches and everything else"),
     "log_every": (int, "updates between rows of metrics.csv"),
     "save_every": (int, "updates between checkpoints"),
@@ -76,7 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--split",
         default="test",
-        help="evaluated at the end: test (default), valid, or none",
+        help="evaluated at the end: test (default), valid, valid,test, or none",
     )
     parser.add_argument("--dry-run", action="store_true", help="print the run and stop")
 
@@ -95,7 +96,9 @@ def run(args: argparse.Namespace) -> int:
         return 0
     chosen = train.training_data(made, data)
     # Before the training: hours later is no time to learn that nothing was held out.
-    held_out = None if args.split == "none" else data.filter(split=args.split)
+    held_out = None
+    if args.split != "none":
+        held_out = train.held_out_data(made, data, args.split.split(","))
     print(
         f"{made.agent}: {count:,} parameters, {made.updates:,} updates of "
         f"{made.frames_per_update:,} frames, on {len(chosen):,} episodes with "
@@ -188,11 +191,11 @@ def _evaluate(
             params,
             config,
             held_out,
-            data.filter(split=train.SPLIT),
+            train.training_games(made, data),
             behaviour=None if missing else behaviour,
             on_batch=on_batch,
         )
-    result["split"] = args.split
+    result["split"], result["hold_out"] = args.split, made.hold_out
     partial = args.out / f"{EVALUATION}.partial"
     partial.write_text(json.dumps(result, indent=1, sort_keys=True) + "\n", "utf-8")
     partial.replace(args.out / EVALUATION)

@@ -131,6 +131,25 @@ def test_attention_is_softmax_of_products():
     np.testing.assert_allclose(module(x, x, mask)[0], expected, rtol=1e-4, atol=1e-5)
 
 
+def test_units_look_at_each_other_through_points():
+    block = layers.TransformerBlock(4, 1, 4, points=2, rngs=nnx.Rngs(0))
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(1, 3, 4)).astype(np.float32)
+    mask = np.array([[[True, True, False]]])
+
+    def attend(module, queries, seen):
+        both = seen @ module.key_value.kernel + module.key_value.bias
+        logits = (queries @ module.query.kernel + module.query.bias) @ both[:, :4].T / 2
+        weight = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
+        return weight @ both[:, 4:] @ module.out.kernel + module.out.bias
+
+    normal = np.asarray(block.norm(x))[0]
+    points = np.asarray(block.points.embedding[...])
+    points = points + attend(block.gather, points, normal[:2])
+    expected = block.mlp(x[0] + attend(block.attention, normal, points))
+    np.testing.assert_allclose(block(x, mask)[0], expected, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("size", "least", "most"),
     [("tiny", 3e5, 1e6), ("lite", 1e6, 1e7), ("full", 3e7, 2e8)],

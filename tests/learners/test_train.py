@@ -182,6 +182,33 @@ def test_another_networks_parameters_are_refused(cloned, data, tmp_path):
         )
 
 
+def test_games_held_out_are_not_trained_on(data):
+    run = small.run("bc", hold_out=500)
+    trained = set(train.training_games(run, data).table["episode_id"].to_pylist())
+    held = set(train.held_out_data(run, data, ["test"]).table["episode_id"].to_pylist())
+    tested = set(data.filter(split="test").table["episode_id"].to_pylist())
+    everyone = set(data.table["episode_id"].to_pylist())
+    assert tested < held
+    assert trained
+    assert trained.isdisjoint(held)
+    assert trained | held == everyone
+    outcome = train.training_games(run, data).metas[0].outcome
+    chosen = train.training_data(dataclasses.replace(run, outcome=outcome), data)
+    assert set(chosen.table["episode_id"].to_pylist()) <= trained
+    without = train.held_out_data(small.run("bc"), data, ["test"])
+    assert set(without.table["episode_id"].to_pylist()) == tested
+    with pytest.raises(errors.ConfigError, match="trained on"):
+        train.held_out_data(run, data, ["test", "train"])
+    with pytest.raises(errors.ConfigError, match="hold_out: expected 0 to 999"):
+        small.run("bc", hold_out=1000)
+
+
+def test_a_start_that_saw_the_held_out_games_is_refused(cloned, data, tmp_path):
+    run = small.run("ft-bc", outcome=None, hold_out=500)
+    with pytest.raises(errors.ConfigError, match="evaluated on games"):
+        train.train(run, data, tmp_path / "run", init=cloned)
+
+
 def test_a_folder_with_other_things_is_refused(data, tmp_path):
     (tmp_path / "letter.txt").write_text("dear")
     with pytest.raises(errors.ConfigError, match="empty or new"):
