@@ -8,6 +8,8 @@ import json
 import logging
 import os
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -145,12 +147,13 @@ def run(args: argparse.Namespace) -> int:
     options = _beam_options(args)
     request = _request(args)
     try:
-        made = generate.prepare(request, options)
-        if args.dry_run:
-            return _print_plan(args, request, made)
-        outcome = generate.run(
-            request, made, options, lambda made: _watch(request, made)
-        )
+        with _temp_folder():
+            made = generate.prepare(request, options)
+            if args.dry_run:
+                return _print_plan(args, request, made)
+            outcome = generate.run(
+                request, made, options, lambda made: _watch(request, made)
+            )
     except local_workers.WorkerLost as error:
         local_workers.end_children()
         _begin_again(args, error)
@@ -161,6 +164,20 @@ def run(args: argparse.Namespace) -> int:
         sys.stderr.flush()
         os._exit(130)
     return _print_outcome(args, request, outcome)
+
+
+@contextlib.contextmanager
+def _temp_folder() -> Iterator[None]:
+    """Gives Beam a temp folder and removes it: on Flink and Prism it leaves things there."""
+    before = tempfile.tempdir
+    with tempfile.TemporaryDirectory(
+        prefix="starmill-beam-", ignore_cleanup_errors=True
+    ) as folder:
+        tempfile.tempdir = folder
+        try:
+            yield
+        finally:
+            tempfile.tempdir = before
 
 
 def _begin_again(args: argparse.Namespace, error: local_workers.WorkerLost) -> NoReturn:
