@@ -32,10 +32,10 @@ class Rates:
 RATES = {
     "skirmish": Rates(
         source="measured on ladder games of the embedded engine, one busy server core",
-        loops_per_step=20.0,
-        bytes_per_step=100.0,
-        core_seconds_per_loop=0.0002,
-        core_seconds_per_step=0.014,
+        loops_per_step=13.0,
+        bytes_per_step=140.0,
+        core_seconds_per_loop=0.00005,
+        core_seconds_per_step=0.0065,
     ),
     "sc2": Rates(
         source="engine ASSUMED: 1,000 loops a second, 5 ms an observation; rest measured",
