@@ -34,7 +34,7 @@ DIFFICULTIES = {
 BUILDS = {"random": 1, "rush": 2, "timing": 3, "power": 4, "macro": 5, "air": 6}
 _BUILD_NAMES = {number: name for name, number in BUILDS.items()}
 # By Difficulty; those that cheat play like the best and have more to play with.
-_LEVEL_SKILL = (0.0, 0.0, 0.16, 0.32, 0.48, 0.64, 0.8, 0.96, 1.0, 1.0, 1.0)
+_LEVEL_SKILL = (0.0, 0.0, 0.1, 0.22, 0.36, 0.52, 0.7, 0.94, 1.0, 1.0, 1.0)
 # Orders that people click again and again; doing so changes nothing.
 _AGAIN = frozenset({tactics.ATTACK, tactics.MOVE, 3666})
 _CAMERA_REACH = (10.0, 7.0)  # what is within this of the camera is on the screen
