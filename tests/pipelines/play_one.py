@@ -1,0 +1,42 @@
+"""`python -m tests.pipelines.play_one REPLAY`: one replay in a worker; its memory as JSON."""
+
+import json
+import resource
+import sys
+from pathlib import Path
+
+from starmill.engines import client, replay_file, sc2
+from starmill.pipelines import worker
+
+
+def peak_bytes() -> int:
+    """Returns the most memory that this process, without the games, has had so far."""
+    # macOS counts in bytes, Linux in kibibytes.
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def main() -> None:
+    """Plays it and prints what came of it."""
+    data = Path(sys.argv[1]).read_bytes()
+    deadlines = client.Deadlines(start=600, load=600, play=600)
+    pool = sc2.Pool(sc2.PoolConfig(root=sc2.SKIRMISH, deadlines=deadlines))
+    try:
+        row = replay_file.replay_row(data, sys.argv[1])
+        made = worker.Worker(pool, worker.WorkerConfig()).run(data, row)
+    finally:
+        pool.close()
+    found = {
+        "loops": row.duration_loops,
+        "steps": [episode.meta.steps for episode in made.episodes],
+        "record_bytes": sum(
+            len(record) for episode in made.episodes for record in episode.records
+        ),
+        "failed": [f"{row.reason}: {row.detail}" for row in made.quarantine],
+        "peak_bytes": peak_bytes(),
+    }
+    sys.stdout.write(json.dumps(found) + "\n")
+
+
+if __name__ == "__main__":
+    main()
