@@ -87,6 +87,8 @@ def _configure_logging() -> None:
     logging.basicConfig(
         stream=sys.stderr, level=logging.INFO, format="%(levelname)s %(message)s"
     )
+    # Orbax tells each of its steps through this one.
+    logging.getLogger("absl").setLevel(logging.WARNING)
     for handler in logging.getLogger().handlers:
         # Beam says so on import wherever its Google extra is not installed.
         handler.addFilter(lambda record: "apitools not found" not in str(record.msg))
