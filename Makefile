@@ -5,6 +5,11 @@ PYTHON ?= $(or $(call first_python,python3.11 python3.12 python3.13 python3),pyt
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# Nothing is left outside the clone, and a network's own certificates count.
+export UV_NO_CACHE := 1
+export UV_SYSTEM_CERTS := 1
+export UV_NATIVE_TLS := 1
+export PIP_NO_CACHE_DIR := 1
 
 .PHONY: setup reference burnysc2 test slow demo perf fuzz fuzz-server soak lint clean
 
