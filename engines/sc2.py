@@ -118,6 +118,8 @@ class PoolConfig:
     root: the installation's folder, or SKIRMISH: one of the embedded game, laid out by
         each worker for itself. deadlines: see `client.Deadlines`.
     max_idle: processes kept waiting, over all versions; the longest unused goes first.
+        Half as many replays are played at a time, however many threads a runner has: more
+        would start games only to end them, and need the memory of all.
     max_replays: after this many a process is replaced.
     max_growth_bytes: a process that has gained more than this is replaced.
     max_rss_bytes: a process larger than this is ended even while it plays.
@@ -143,11 +145,14 @@ class Pool:
     """Game processes of one installation, for all threads of this process.
 
     started: how many processes it has launched so far.
+    turns: to be held while a replay is played, see `PoolConfig.max_idle`.
     """
 
     def __init__(self, config: PoolConfig) -> None:
         self.config = config
         self.started = 0
+        self._told = 0
+        self.turns = threading.BoundedSemaphore(max(1, config.max_idle // 2))
         self._lock = threading.Lock()
         self._spawner = game_process.Spawner()
         try:
@@ -224,6 +229,12 @@ class Pool:
             self.started += len(missing)
         for game in missing:
             game.connect(self.config.deadlines)
+
+    def newly_started(self) -> int:
+        """Returns how many processes it has launched since this was last asked."""
+        with self._lock:
+            new, self._told = self.started - self._told, self.started
+        return new
 
     def _find(self) -> Installation:
         if self.config.root != SKIRMISH:

@@ -65,21 +65,21 @@ class PlayReplay(beam.DoFn):
         # Not in `setup`: a worker that has nothing to play needs no game.
         if self._pool is None:
             self._pool = sc2.open_shared(self._pool_config)
-        started = self._pool.started
         try:
             data = read_replay(item.row.source, self._password)
         except errors.ReplayError as error:
             result = _unreadable(item, error)
         else:
             made_by = worker.Worker(self._pool, self._config)
-            result = made_by.run(data, item.row, item.sides)
+            with self._pool.turns:
+                result = made_by.run(data, item.row, item.sides)
         sink.write_result(self._work, item.row.replay_id, result)
         count("replays_played")
         count("episodes", len(result.episodes))
         count("steps", sum(made.meta.steps for made in result.episodes))
         count("game_loops_played", result.loops_played)
         count("attempts", result.attempts)
-        count("games_started", self._pool.started - started)
+        count("games_started", self._pool.newly_started())
         for row in result.quarantine:
             count(f"quarantined_{row.reason}")
 

@@ -1,12 +1,14 @@
 """`starmill generate`: replays to a dataset, on this machine or on a cluster."""
 
 import argparse
+import atexit
 import collections
 import contextlib
 import dataclasses
 import json
 import logging
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -167,17 +169,22 @@ def run(args: argparse.Namespace) -> int:
 
 
 @contextlib.contextmanager
-def _temp_folder() -> Iterator[None]:
-    """Gives Beam a temp folder and removes it: on Flink and Prism it leaves things there."""
+def _temp_folder() -> Iterator[str]:
+    """Gives Beam a temp folder, as on Flink and Prism it leaves things in it.
+
+    It is removed at exit, after Beam's own handlers: they still look for their folders.
+    """
     before = tempfile.tempdir
-    with tempfile.TemporaryDirectory(
-        prefix="starmill-beam-", ignore_cleanup_errors=True
-    ) as folder:
-        tempfile.tempdir = folder
-        try:
-            yield
-        finally:
-            tempfile.tempdir = before
+    folder = tempfile.mkdtemp(prefix="starmill-beam-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    tempfile.tempdir = folder
+    try:
+        yield folder
+    except (KeyboardInterrupt, local_workers.WorkerLost):
+        shutil.rmtree(folder, ignore_errors=True)  # these end without exit handlers
+        raise
+    finally:
+        tempfile.tempdir = before
 
 
 def _begin_again(args: argparse.Namespace, error: local_workers.WorkerLost) -> NoReturn:

@@ -318,3 +318,16 @@ def test_nothing_of_a_game_is_left_in_the_temp_folder(faulty):
     assert len(list(folder.iterdir())) == len(made._idle) <= 1
     made.close()
     assert not folder.exists()
+
+
+def test_games_are_counted_once_and_turns_are_bounded(pool, plain):
+    pool.newly_started()
+    before = pool.started
+    data = short_games.short_game(1, version="4.8.2")
+    worker.Worker(pool, worker.WorkerConfig()).run(data, row_of(data))
+    assert pool.newly_started() == pool.started - before == 2
+    assert pool.newly_started() == 0
+    held = [pool.turns.acquire(blocking=False) for _ in range(pool.config.max_idle)]
+    assert held.count(True) == pool.config.max_idle // 2
+    for _ in range(held.count(True)):
+        pool.turns.release()
