@@ -86,6 +86,7 @@ class Soak:
         while (left := _left_behind(temp)) and time.monotonic() < end:
             time.sleep(0.5)
         if left:
+            sys.stderr.write(done.stderr[-4000:])
             raise SystemExit(f"soak: {output.name}: left behind: {left}")
 
     def one(self) -> Path:
