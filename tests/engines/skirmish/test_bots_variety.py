@@ -65,7 +65,7 @@ def _observed(entry: tuple) -> list[dict[str, np.ndarray]]:
         for index, race in enumerate(races)
     )
     game = game_lib.Game(maps.MAPS[name], setups, seed)
-    players = [bots.human(7500, races[i], seed * 2 + i, styles[i]) for i in (0, 1)]
+    players = [bots.human(8500, races[i], seed * 2 + i, styles[i]) for i in (0, 1)]
     options = games.replay_options()
     people = [replay_members.Participant(name=f"p{i}", mmr=6500) for i in (1, 2)]
     info = gameinfo.game_info(game, people, observer=None, options=options)
