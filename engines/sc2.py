@@ -201,6 +201,8 @@ class Pool:
             explained = game.explain(error)
             if explained is not error:
                 return explained
+        if isinstance(error, client_lib.ConnectionLost):
+            return errors.EngineCrashed(str(error))  # nobody killed it: it crashed
         return error
 
     def _take(

@@ -1,5 +1,6 @@
 """Where shared test data is, a real browser, and what to do where either is not."""
 
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -44,8 +45,11 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     options.binary_location = chromium
     for option in BROWSER_OPTIONS:
         options.add_argument(option)
-    options.add_argument(f"--user-data-dir={tmp_path_factory.mktemp('browser')}")
-    page = webdriver.Chrome(options, webdriver.ChromeService(driver))
+    home = str(tmp_path_factory.mktemp("browser"))
+    options.add_argument(f"--user-data-dir={home}")
+    # Chromium writes crash reports to the home folder; nothing is to be left there.
+    service = webdriver.ChromeService(driver, env={**os.environ, "HOME": home})
+    page = webdriver.Chrome(options, service)
     try:
         yield page
     finally:
