@@ -65,12 +65,13 @@ def schedule(
     """Returns the learning rate of an update, counted from 0; k is the frames before it."""
 
     def rate(update: jax.Array | int) -> jax.Array:
-        seen = jnp.asarray(update, jnp.float32) * frames_per_update
-        done = jnp.clip(seen / config.frames, 0.0, 1.0)
+        # Floats all the way: the paper's 1e10 frames do not fit in jax's int32.
+        seen = jnp.asarray(update, jnp.float32) * float(frames_per_update)
+        done = jnp.clip(seen / float(config.frames), 0.0, 1.0)
         value = config.learning_rate / 2 * (jnp.cos(jnp.pi * done) + 1)
         if not config.ramp_in:
             return value
-        return value * jnp.minimum(1.0, seen / config.ramp_in)
+        return value * jnp.minimum(1.0, seen / float(config.ramp_in))
 
     return rate
 

@@ -1,5 +1,6 @@
 """Schedule, Adam and both clippings against plain loops."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
@@ -19,6 +20,14 @@ def test_schedule_is_the_corrected_cosine(ramp_in):
         np.testing.assert_allclose(rate(update), expected, rtol=1e-5, atol=1e-10)
     assert float(rate(20)) == pytest.approx(0.0, abs=1e-9)
     assert float(rate(25)) == pytest.approx(0.0, abs=1e-9)
+
+
+def test_schedule_of_the_papers_frames_fits_no_int32():
+    config = optim.Config(learning_rate=5e-4, frames=10**10, ramp_in=3 * 10**9)
+    rate = jax.jit(optim.schedule(config, frames_per_update=32_768))
+    for update in (1, 50_000, 150_000, 300_000):
+        expected = offline_rl.cosine(update * 32_768, 5e-4, 10**10, 3 * 10**9)
+        np.testing.assert_allclose(rate(update), expected, rtol=1e-4)
 
 
 @pytest.mark.parametrize("clip", optim.CLIPS)
