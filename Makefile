@@ -74,7 +74,7 @@ demo: setup
 	@echo "== 4/6  a page to look at"
 	@$(BIN)/starmill report demo/dataset --out demo/report.html
 	@echo "== 5/6  behaviour cloning, briefly"
-	@$(BIN)/starmill train --agent bc --preset tiny --dataset demo/dataset --out demo/bc --frames $(DEMO_FRAMES)
+	@$(BIN)/starmill train --agent bc --preset tiny --dataset demo/dataset --out demo/bc --hold-out 200 --split valid,test --frames $(DEMO_FRAMES)
 	@echo "== 6/6  games against the easiest computer player"
 	@$(BIN)/starmill evaluate --agent bc=demo/bc --opponents very_easy --anchor very_easy --games 4 \
 	  --parallel 2 --max-minutes 8 --out demo/evaluation
