@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from starmill.engines.skirmish import casting, macro, maps, rules, tactics, training
 from starmill.engines.skirmish import game as game_lib
-from starmill.engines.skirmish.scene import Dice, Intent, Scene
+from starmill.engines.skirmish.scene import Dice, Intent, Scene, ability_makers
 from starmill.schema import errors
 
 # sc2api's Difficulty and AIBuild by name.
@@ -35,6 +35,7 @@ BUILDS = {"random": 1, "rush": 2, "timing": 3, "power": 4, "macro": 5, "air": 6}
 _BUILD_NAMES = {number: name for name, number in BUILDS.items()}
 # By Difficulty; those that cheat play like the best and have more to play with.
 _LEVEL_SKILL = (0.0, 0.0, 0.1, 0.22, 0.36, 0.52, 0.7, 0.94, 1.0, 1.0, 1.0)
+_RALLY_UNITS, _RALLY_WORKERS = 3673, 3690
 # Orders that people click again and again; doing so changes nothing.
 _AGAIN = frozenset({tactics.ATTACK, tactics.MOVE, 3666})
 _CAMERA_REACH = (10.0, 7.0)  # what is within this of the camera is on the screen
@@ -219,7 +220,7 @@ class Bot:
             *casting.chores(scene, dice),
         ]
         if self.profile.human:
-            self._form_habits(scene)
+            self._form_habits(scene, front)
         slip = self.profile.slip
         self._intents = collections.deque(i for i in wanted if not dice.chance(slip))
         return False
@@ -297,8 +298,8 @@ class Bot:
         if roll < 0.35 and self._last is not None:
             return self._script_intent(self._last, loop, player)
         if roll < 0.39 and self._habits:
-            habit = self._habits[self._dice.below(len(self._habits))]
-            return self._script_intent(habit, loop, player)
+            self._last = self._habits[self._dice.below(len(self._habits))]
+            return self._script_intent(self._last, loop, player)
         if roll < 0.6 and self._front is not None:
             return self._glance(self._front, loop, player)
         return loop
@@ -316,14 +317,26 @@ class Bot:
             self._script.append((loop + 1, recall))
         return loop + 1
 
-    def _form_habits(self, scene: Scene) -> None:
-        """Remembers what hands do by themselves: setting rally points."""
+    def _form_habits(self, scene: Scene, front: tactics.Front) -> None:
+        """Remembers what hands do by themselves: rallying, and calling the army together."""
+        point = tactics.rally_point(scene, front)
         self._habits = []
-        for hall in scene.halls[:2]:
-            patch = macro.patch_near(scene, *scene.point(int(hall)))
+        if len(scene.halls):
+            hall = int(scene.halls[self._dice.below(min(len(scene.halls), 2))])
+            patch = macro.patch_near(scene, *scene.point(hall))
             if patch:
-                tags = (int(scene.tags[hall]),)
-                self._habits.append(Intent(3690, tags, target_tag=patch, group=4))
+                tags: tuple[int, ...] = (int(scene.tags[hall]),)
+                rally = Intent(_RALLY_WORKERS, tags, target_tag=patch, group=4)
+                self._habits.append(rally)
+        makers = scene.of(*ability_makers()["Rally_Building"])
+        if len(makers):
+            tags = tuple(int(tag) for tag in scene.tags[makers])
+            self._habits.append(Intent(_RALLY_UNITS, tags, point=point, group=5))
+        fighters = tactics.going_out(scene)
+        calm = not front.attacking and tactics.threat(scene) is None
+        if calm and len(fighters):
+            tags = tuple(int(tag) for tag in scene.tags[fighters])
+            self._habits.append(Intent(tactics.ATTACK, tags, point=point, group=1))
 
 
 @functools.cache

@@ -93,7 +93,7 @@ def next_target(scene: Scene, front: Front, dice: Dice) -> tuple[float, float]:
     return base.x, base.y
 
 
-def _fighters(scene: Scene) -> np.ndarray:
+def going_out(scene: Scene) -> np.ndarray:
     """Returns the army that goes out: all but queens."""
     army = scene.army
     return army[scene.types[army] != 126]
@@ -101,7 +101,7 @@ def _fighters(scene: Scene) -> np.ndarray:
 
 def lead(scene: Scene, front: Front, dice: Dice) -> list[Intent]:
     """Returns the army's orders for this moment."""
-    fighters = _fighters(scene)
+    fighters = going_out(scene)
     danger = threat(scene)
     if danger is not None:
         intent = _defend(scene, front, danger)

@@ -1,3 +1,5 @@
+import collections
+
 import pytest
 
 from starmill.engines.skirmish import bots, entries, macro, maps, match, rules
@@ -69,6 +71,19 @@ def test_people_show_cameras_selections_groups_and_repeats() -> None:
             game_lib.UnitCommand,
         } <= kinds
         assert 8 <= compression(played, player) <= 16
+
+
+def test_no_habit_of_the_hands_fills_the_game() -> None:
+    played = _play(bots.human(4500, 1, 7), bots.human(4500, 3, 8), 11)
+    for player in (1, 2):
+        commands = collections.Counter(
+            item.ability_id
+            for _, item in played.inputs
+            if isinstance(item, game_lib.UnitCommand) and item.player == player
+        )
+        most = max(commands.values()) / commands.total()
+        assert most < 0.5, commands.most_common(3)
+        assert len(commands) >= 15
 
 
 def compression(played: match.Match, player: int) -> float:
