@@ -52,8 +52,6 @@ RACES = {
     "protoss": common_pb2.Protoss,
     "random": common_pb2.Random,
 }
-# What the game answers for game_loop when only the result is left to tell.
-_STUB_LOOP = (1 << 32) - 1
 _SUCCESS = error_pb2.Success
 
 
@@ -267,7 +265,7 @@ class LiveGame:
         """Fetches and converts the seat's observation; returns it as the game sent it."""
         seat.client.send_observation()
         answer = seat.client.receive()
-        if _loop_of(answer) == _STUB_LOOP:
+        if playback.game_loop(answer) == playback.STUB_LOOP:
             # Only the result is left to tell; the latest arrays stay the last there are.
             if not seat.arrays:
                 raise errors.EngineError("the game's first observation is a stub")
@@ -285,11 +283,6 @@ def _copy(request: sc2api_pb2.Request) -> sc2api_pb2.Request:
     out = sc2api_pb2.Request()
     out.CopyFrom(request)
     return out
-
-
-def _loop_of(answer: bytes) -> int:
-    message = sc2api_pb2.ResponseObservation.FromString(answer)
-    return int(message.observation.game_loop)
 
 
 def _create(client: client_lib.Client, setup: Setup, seconds: float) -> None:

@@ -38,7 +38,8 @@ MAX_LOOPS = 1_000_000
 # Players look around for a while after the last building fell, and those events are in the
 # file: an end up to ten seconds before the last of them is the game's own.
 EARLY_END_LOOPS = 224
-_STUB_LOOP = 2**32 - 1
+# What the game answers for game_loop when only the result is left to tell.
+STUB_LOOP = 2**32 - 1
 _MEMORY_CHECK_EVERY = 64
 _QUEUE_LENGTH = 8
 _ACTIONS, _OBSERVATION, _PLAYER_RESULT = 1, 3, 4
@@ -71,11 +72,19 @@ def parse_seen(data: bytes) -> Seen:
                 decided |= _inner(data, field, _RESULT) != sc2api_pb2.Undecided
     except DecodeError as error:
         raise errors.EngineCrashed("an observation is not a message") from error
-    if loop == _STUB_LOOP:
+    if loop == STUB_LOOP:
         raise errors.EngineDesync("the game gave a stub instead of an observation")
     if loop is None:
         raise errors.EngineCrashed("an observation has no game loop")
     return Seen(loop, data, ended, decided)
+
+
+def game_loop(data: bytes) -> int | None:
+    """Returns the loop of a ResponseObservation, None if it has none."""
+    for field in client_lib.fields(data):
+        if field.number == _OBSERVATION:
+            return _inner(data, field, _GAME_LOOP)
+    return None
 
 
 def _inner(data: bytes, field: client_lib.Field, number: int) -> int | None:

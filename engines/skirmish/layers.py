@@ -283,12 +283,7 @@ class Layers:
         plane_kernels.paint_units(
             self._game.world.state,
             raster.place,
-            seen.units,
-            seen.rows,
-            seen.display,
-            seen.alliance,
-            seen.cloak,
-            seen.blip,
+            seen,
             shown,
             canvas.begins(names),
             canvas.bits(names),

@@ -228,12 +228,7 @@ class Observer:
             self._buffer = np.empty(2 * room, np.uint8)
         size = unit_kernels.write_units(
             self._game.world.state,
-            seen.units,
-            seen.rows,
-            seen.display,
-            seen.alliance,
-            seen.cloak,
-            seen.blip,
+            seen,
             on_screen,
             _UNITS,
             self._buffer,

@@ -9,6 +9,7 @@ bits per pixel, one-bit pixels from the highest bit of a byte down.
 import numpy as np
 
 from starmill.engines.skirmish.kernel import entry, kernel
+from starmill.engines.skirmish.unit_kernels import Columns
 from starmill.engines.skirmish.world import State
 
 MAX_RADIUS_PX = 24
@@ -133,12 +134,7 @@ def _fill(w: State, unit: State, row: int, known: bool, values: np.ndarray) -> N
 def paint_units(
     state: np.ndarray,
     place: np.ndarray,
-    units: np.ndarray,
-    rows: np.ndarray,
-    display: np.ndarray,
-    alliance: np.ndarray,
-    cloak: np.ndarray,
-    blip: np.ndarray,
+    view: Columns,
     shown: np.ndarray,
     begins: np.ndarray,
     bits: np.ndarray,
@@ -151,6 +147,7 @@ def paint_units(
     counts: [pixels] to add to; empty where nobody asks.
     """
     w = state[0]
+    units, display = view.units, view.display
     values = np.zeros(len(UNITS), np.int64)
     width = int(place[4])
     for i in range(len(units)):
@@ -160,12 +157,12 @@ def paint_units(
         left, right, top, bottom = _square(place, unit.x, unit.y, unit.radius)
         if left >= right or top >= bottom:
             continue
-        values[0], values[1] = unit.owner, alliance[i]
+        values[0], values[1] = unit.owner, view.alliance[i]
         values[2], values[3] = unit.selected, unit.unit_type
         if len(begins) > MINIMAP_UNITS:
-            known = display[i] == _VISIBLE and cloak[i] != _CLOAKED
-            _fill(w, unit, rows[i], known, values)
-            values[12] = blip[i]
+            known = display[i] == _VISIBLE and view.cloak[i] != _CLOAKED
+            _fill(w, unit, view.rows[i], known, values)
+            values[12] = view.blip[i]
             values[17] = 1 if display[i] == _PLACEHOLDER else 0
         for y in range(top, bottom):
             for x in range(left, right):

@@ -6,6 +6,8 @@ snapshots have no health, and so on. Setting the fields of 300 units one by one 
 objects takes 8 ms, this a tenth of one; the result parses to the same messages (tested).
 """
 
+from typing import Any
+
 import numpy as np
 
 from starmill.engines.skirmish.kernel import entry, kernel
@@ -26,6 +28,8 @@ _POINT_BYTES = 15  # three tagged floats
 _VISIBLE, _SNAPSHOT, _HIDDEN, _PLACEHOLDER = 1, 2, 3, 4
 _SELF, _NEUTRAL, _ENEMY = 1, 3, 4
 _CLOAKED, _DETECTED, _NOT_CLOAKED, _ALLIED_CLOAK = 1, 2, 3, 4
+# A `view.View`: numba knows its fields; the name would be a circle of imports.
+Columns = Any
 # Most that one unit can take: 45 fields of a two-byte tag and ten bytes at most, an order
 # of 45, a passenger of 75, a buff of 12, and the rally point.
 MAX_UNIT_BYTES = 45 * 12 + MAX_ORDERS * 45 + MAX_CARGO * 75 + MAX_BUFFS * 12 + 40
@@ -100,20 +104,16 @@ def look(
     show_cloaked: bool,
     show_burrowed: bool,
     show_placeholders: bool,
-    units: np.ndarray,
-    rows: np.ndarray,
-    display: np.ndarray,
-    alliance: np.ndarray,
-    cloak: np.ndarray,
-    blip: np.ndarray,
+    view: Columns,
 ) -> int:
     """Finds what an observation shows and returns how many units that are.
 
-    Fills the first of the columns; see `view.View`. They have room for all rows in use, all
-    snapshots, and placeholders as many as are left; units is 0, rows -1, cloak NOT_CLOAKED and
-    blip False beforehand.
+    Fills the first rows of a `view.View`. It has room for all rows in use, all snapshots, and
+    placeholders as many as are left; units is 0, rows -1, cloak NOT_CLOAKED and blip False
+    beforehand.
     """
     w = state[0]
+    units, rows, display, cloak = view.units, view.rows, view.display, view.cloak
     found = 0
     for row in range(w.clock[ROWS]):
         unit = w.units[row]
@@ -129,7 +129,7 @@ def look(
         rows[found] = row
         display[found] = shown if seen else _HIDDEN
         cloak[found] = cloaked
-        blip[found] = not seen
+        view.blip[found] = not seen
         found += 1
     present = found
     for k in range(0 if no_fog else MAX_SNAPSHOTS):
@@ -143,7 +143,7 @@ def look(
             found = _placeholders(w, player, rows[i], units, found)
     display[remembered:found] = _PLACEHOLDER
     for i in range(found):
-        alliance[i] = _alliance(units[i].owner, player)
+        view.alliance[i] = _alliance(units[i].owner, player)
     return found
 
 
@@ -337,21 +337,18 @@ def _unit(
 @entry
 def write_units(
     state: np.ndarray,
-    units: np.ndarray,
-    rows: np.ndarray,
-    display: np.ndarray,
-    alliance: np.ndarray,
-    cloak: np.ndarray,
-    blip: np.ndarray,
+    view: Columns,
     on_screen: np.ndarray,
     number: int,
     out: np.ndarray,
 ) -> int:
-    """Writes the units of a view as field `number`; returns how many bytes that took.
+    """Writes the units of a `view.View` as field `number`; returns how many bytes that took.
 
-    out: room for MAX_UNIT_BYTES per unit. The other columns are those of `view.View`.
+    out: room for MAX_UNIT_BYTES per unit.
     """
     w = state[0]
+    units, rows, display = view.units, view.rows, view.display
+    alliance, cloak = view.alliance, view.cloak
     body = np.empty(MAX_UNIT_BYTES, np.uint8)
     part = np.empty(128, np.uint8)
     end = 0
@@ -370,7 +367,7 @@ def write_units(
         if alliance[i] == _SELF:
             at = _integer(body, at, 11, 1 if unit.selected == 1 else 0)
         at = _integer(body, at, 12, on_screen[i])
-        at = _integer(body, at, 13, blip[i])
+        at = _integer(body, at, 13, view.blip[i])
         visible = display[i] == _VISIBLE
         known = visible and cloak[i] != _CLOAKED
         own = visible and alliance[i] == _SELF

@@ -4,7 +4,7 @@ In: a game and a player. Out: a `View`, the rows that an observation is written 
 war is applied here, once, for raw units, feature layers and queries alike.
 """
 
-import dataclasses
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +19,7 @@ CLOAKED, DETECTED, NOT_CLOAKED, ALLIED_CLOAK = 1, 2, 3, 4
 _MAX_UNSEEN = world_lib.MAX_SNAPSHOTS + 256  # that many placeholders, not more
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class View:
+class View(NamedTuple):
     """Units as a player sees them; N rows: in sight by row, then snapshots, then placeholders.
 
     units: [N] world.UNIT, copies. rows: [N] rows in the world, -1 for what is not there now.
@@ -57,11 +56,14 @@ def player_view(
     """
     world = game.world
     room = int(world.clock[world_lib.ROWS]) + _MAX_UNSEEN
-    units = np.zeros(room, world_lib.UNIT)
-    rows = np.full(room, -1, np.int64)
-    display, alliance = np.zeros(room, np.int64), np.zeros(room, np.int64)
-    cloak = np.full(room, NOT_CLOAKED, np.int64)
-    blip = np.zeros(room, bool)
+    seen = View(
+        units=np.zeros(room, world_lib.UNIT),
+        rows=np.full(room, -1, np.int64),
+        display=np.zeros(room, np.int64),
+        alliance=np.zeros(room, np.int64),
+        cloak=np.full(room, NOT_CLOAKED, np.int64),
+        blip=np.zeros(room, bool),
+    )
     count = unit_kernels.look(
         world.state,
         player,
@@ -69,18 +71,13 @@ def player_view(
         show_cloaked,
         show_burrowed,
         show_placeholders,
-        units,
-        rows,
-        display,
-        alliance,
-        cloak,
-        blip,
+        seen,
     )
     return View(
-        units=units[:count],
-        rows=rows[:count],
-        display=display[:count],
-        alliance=alliance[:count],
-        cloak=cloak[:count],
-        blip=blip[:count],
+        units=seen.units[:count],
+        rows=seen.rows[:count],
+        display=seen.display[:count],
+        alliance=seen.alliance[:count],
+        cloak=seen.cloak[:count],
+        blip=seen.blip[:count],
     )
