@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from starmill.learners import (
     algorithm,
     checkpoint,
+    layers,
     mcts,
     networks,
     policy,
@@ -308,7 +309,7 @@ def _function_delay(
         likely = logits >= logits.max(-1, keepdims=True) + np.log(_PLAUSIBLE)
         q = jnp.where(likely, network.action_values(vector), -jnp.inf)
         function = q.argmax(-1).astype(jnp.int32)
-        index = policy.choose(key, heads.delay_logits(vector, function), temperature)
+        index = layers.choose(key, heads.delay_logits(vector, function), temperature)
         delay = index + 1
     return function, delay
 

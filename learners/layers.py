@@ -145,3 +145,10 @@ def space_to_depth(x: jax.Array, factor: int) -> jax.Array:
     return split.transpose(0, 1, 3, 2, 4, 5).reshape(
         frames, height // factor, width // factor, -1
     )
+
+
+def choose(
+    key: jax.Array, logits: jax.Array, temperature: jax.Array | float
+) -> jax.Array:
+    """Samples from softmax(logits / temperature); int32 [...]."""
+    return jax.random.categorical(key, logits / temperature).astype(jnp.int32)

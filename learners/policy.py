@@ -16,7 +16,7 @@ import numpy as np
 from flax import nnx
 from numpy.typing import NDArray
 
-from starmill.learners import layers
+from starmill.learners import layers, world_head
 from starmill.schema import settings as settings_lib
 from starmill.schema import specs, vocab
 
@@ -55,6 +55,21 @@ class Logits(NamedTuple):
     unit_tags: jax.Array
     target_unit_tag: jax.Array
     world: jax.Array
+
+
+class _TagState(NamedTuple):
+    """unit_tags of F frames, half drawn.
+
+    tags: [F, S]. total: [F, P], the sum of the chosen rows' keys. number, last: [F], how many
+    there are, and the last. free: [F, U], rows not chosen yet. done: [F].
+    """
+
+    tags: jax.Array
+    total: jax.Array
+    number: jax.Array
+    last: jax.Array
+    free: jax.Array
+    done: jax.Array
 
 
 class Scores(NamedTuple):
@@ -136,7 +151,9 @@ class Policy(nnx.Module):
         self.target_key = nnx.Linear(unit, pointer, rngs=rngs)
         self.target_query = layers.MLP(vector, hidden, pointer, rngs=rngs)
         cells = _maximum(spec["world"]) + 1
-        self.world = WorldHead(vector, channels, cells, side, world_blocks, rngs=rngs)
+        self.world = world_head.WorldHead(
+            vector, channels, cells, side, world_blocks, rngs=rngs
+        )
 
     def function_logits(self, vector: jax.Array) -> jax.Array:
         """Returns the logits of `function` from latents [..., D]."""
@@ -217,8 +234,8 @@ class Policy(nnx.Module):
     ) -> tuple[jax.Array, jax.Array]:
         """Samples function and delay from latents [..., D]; both int32 [...]."""
         first, second = jax.random.split(key)
-        function = choose(first, self.function_logits(vector), temperature)
-        index = choose(second, self.delay_logits(vector, function), temperature)
+        function = layers.choose(first, self.function_logits(vector), temperature)
+        index = layers.choose(second, self.delay_logits(vector, function), temperature)
         return function, index + 1
 
     def sample(
@@ -247,19 +264,24 @@ class Policy(nnx.Module):
         action: Action = {"function": function, "delay": delay}
         context = self.embed(latent.vector, function, delay)
         for name, subkey in (("queued", keys[0]), ("repeat", keys[1])):
-            drawn = choose(subkey, self.heads[name](context), temperature)
+            drawn = layers.choose(subkey, self.heads[name](context), temperature)
             action[name] = jnp.where(present[name], drawn, 0)
             context += self._given(name, action, present)
         tag_keys = self.tag_key(latent.units)
-        tags = self._sample_tags(keys[2], context, tag_keys, latent.valid, temperature)
-        context += self._tags_given(tags, tag_keys, present["unit_tags"])
+        wanted = present["unit_tags"]
+        tags = self._sample_tags(
+            keys[2], context, tag_keys, latent.valid, wanted, temperature
+        )
+        context += self._tags_given(tags, tag_keys, wanted)
         ended = jnp.where(tags == latent.valid.shape[-1], self.max_units, tags)
         empty = jnp.where(function == 0, 0, self.max_units)[:, None]
-        action["unit_tags"] = jnp.where(present["unit_tags"][:, None], ended, empty)
-        target = choose(keys[3], self._target_logits(context, latent), temperature)
+        action["unit_tags"] = jnp.where(wanted[:, None], ended, empty)
+        target = layers.choose(
+            keys[3], self._target_logits(context, latent), temperature
+        )
         action["target_unit_tag"] = jnp.where(present["target_unit_tag"], target, 0)
         features = self.world.features(context, latent.planes)
-        world = choose(keys[4], self.world.logits(features), temperature)
+        world = self.world.sample(features, keys[4], temperature)
         action["world"] = jnp.where(present["world"], world, 0)
         return action
 
@@ -354,117 +376,56 @@ class Policy(nnx.Module):
         context: jax.Array,
         keys: jax.Array,
         valid: jax.Array,
+        wanted: jax.Array,
         temperature: jax.Array | float,
     ) -> jax.Array:
-        """Returns sampled rows [F, S], the number of rows from the end marker on."""
+        """Returns sampled rows [F, S], the number of rows from the end marker on.
+
+        Only for the frames that are wanted; stops when all have ended, as most selections
+        fill few of the slots.
+        """
         frames, rows, size = keys.shape
         hidden = self.tag_context(context)
+        slot_keys = jax.random.split(key, self.slots)
 
-        def step(
-            state: dict[str, jax.Array], key: jax.Array
-        ) -> tuple[dict[str, jax.Array], jax.Array]:
+        def step(now: tuple[jax.Array, _TagState]) -> tuple[jax.Array, _TagState]:
+            slot, state = now
             logits = self._tag_step(
                 hidden,
-                state["total"][:, None],
-                state["count"][:, None],
-                state["last"][:, None],
+                state.total[:, None],
+                state.number[:, None],
+                state.last[:, None],
                 keys,
             )[:, 0]
-            end = jnp.ones((frames, 1), bool)
-            allowed = jnp.concatenate([state["free"], end], axis=-1)
-            drawn = choose(key, jnp.where(allowed, logits, layers.MASKED), temperature)
-            tag = jnp.where(state["done"], rows, drawn)
+            allowed = jnp.pad(state.free, ((0, 0), (0, 1)), constant_values=True)
+            masked = jnp.where(allowed, logits, layers.MASKED)
+            drawn = layers.choose(slot_keys[slot], masked, temperature)
+            tag = jnp.where(state.done, rows, drawn)
             done = tag == rows
             picked, _ = _chosen_keys(tag[:, None], keys)
-            return {
-                "total": state["total"] + picked[:, 0],
-                "count": state["count"] + ~done,
-                "last": tag,
-                "free": state["free"] & (jnp.arange(rows) != tag[:, None]),
-                "done": done,
-            }, tag
+            return slot + 1, _TagState(
+                tags=state.tags.at[:, slot].set(tag),
+                total=state.total + picked[:, 0],
+                number=state.number + ~done,
+                last=tag,
+                free=state.free & (jnp.arange(rows) != tag[:, None]),
+                done=done,
+            )
 
-        start = {
-            "total": jnp.zeros((frames, size), keys.dtype),
-            "count": jnp.zeros(frames, jnp.int32),
-            "last": jnp.full(frames, -1, jnp.int32),
-            "free": valid,
-            "done": jnp.zeros(frames, bool),
-        }
-        _, tags = jax.lax.scan(step, start, jax.random.split(key, self.slots))
-        return tags.T
+        def more(now: tuple[jax.Array, _TagState]) -> jax.Array:
+            slot, state = now
+            return (slot < self.slots) & ~state.done.all()
 
-
-class WorldHead(nnx.Module):
-    """The world argument: planes, told the action so far, upsampled to the grid.
-
-    A cell of the finest plane is factor x factor cells of the grid. The distribution is the
-    cell's probability times that of the place within it; with factor 1 it is one softmax.
-    Scoring a known target needs one cell's places only, not R * R of them.
-    """
-
-    def __init__(
-        self,
-        vector: int,
-        channels: tuple[int, ...],
-        cells: int,
-        side: int,
-        blocks: int,
-        *,
-        rngs: nnx.Rngs,
-    ) -> None:
-        self.side, self.factor = side, round(cells**0.5) // side
-        self.context = nnx.Linear(vector, channels[-1], rngs=rngs)
-        self.mix = nnx.Linear(channels[-1], channels[-1], rngs=rngs)
-        self.up = nnx.List(
-            nnx.Linear(b, a, rngs=rngs)
-            for a, b in zip(channels, channels[1:], strict=False)
+        start = _TagState(
+            tags=jnp.full((frames, self.slots), rows, jnp.int32),
+            total=jnp.zeros((frames, size), keys.dtype),
+            number=jnp.zeros(frames, jnp.int32),
+            last=jnp.full(frames, -1, jnp.int32),
+            free=valid,
+            done=~wanted,
         )
-        self.blocks = nnx.List(
-            layers.ConvBlock(channels[0], rngs=rngs) for _ in range(blocks)
-        )
-        self.gain = nnx.Linear(vector, channels[0], rngs=rngs)
-        self.cell = nnx.Linear(channels[0], 1, rngs=rngs)
-        self.place = nnx.Linear(channels[0], self.factor**2, rngs=rngs)
-
-    def features(self, context: jax.Array, planes: tuple[jax.Array, ...]) -> jax.Array:
-        """Returns the finest plane given the action so far, [F, cells, C]."""
-        x = planes[-1] + self.context(context)[:, None, None]
-        x = jax.nn.relu(self.mix(x))
-        for level in reversed(range(len(self.up))):
-            x = jax.nn.relu(planes[level] + layers.upsample(self.up[level](x), 2))
-        for block in self.blocks:
-            x = block(x)
-        x *= 1 + self.gain(context)[:, None, None]
-        return x.reshape(len(x), -1, x.shape[-1])
-
-    def logits(self, features: jax.Array) -> jax.Array:
-        """Returns the log-probability of every cell of the grid, [F, R * R]."""
-        cell = jax.nn.log_softmax(self.cell(features)[..., 0])
-        place = jax.nn.log_softmax(self.place(features))
-        both = cell[..., None] + place
-        split = both.reshape(-1, self.side, self.side, self.factor, self.factor)
-        return split.transpose(0, 1, 3, 2, 4).reshape(len(features), -1)
-
-    def log_prob(self, features: jax.Array, world: jax.Array) -> jax.Array:
-        """Returns the log-probability of given cells of the grid, [F]."""
-        row, column = jnp.divmod(world, self.side * self.factor)
-        cell = row // self.factor * self.side + column // self.factor
-        place = row % self.factor * self.factor + column % self.factor
-
-        def pick(logits: jax.Array, index: jax.Array) -> jax.Array:
-            normal = jax.nn.log_softmax(logits)
-            return jnp.take_along_axis(normal, index[:, None], axis=-1)[:, 0]
-
-        own = jnp.take_along_axis(features, cell[:, None, None], axis=1)[:, 0]
-        return pick(self.cell(features)[..., 0], cell) + pick(self.place(own), place)
-
-
-def choose(
-    key: jax.Array, logits: jax.Array, temperature: jax.Array | float
-) -> jax.Array:
-    """Samples from softmax(logits / temperature); int32 [...]."""
-    return jax.random.categorical(key, logits / temperature).astype(jnp.int32)
+        _, end = jax.lax.while_loop(more, step, (jnp.int32(0), start))
+        return end.tags
 
 
 def delay_index(delay: jax.Array) -> jax.Array:

@@ -180,7 +180,14 @@ def held_out_data(
     where = pyarrow.compute.field("split").isin(list(splits))
     if run.hold_out:
         where |= _is_held_out(run, data.filter(split=SPLIT))
-    return data.filter(where=where)
+    try:
+        return data.filter(where=where)
+    except errors.ConfigError as error:
+        raise errors.ConfigError(
+            f"nothing to evaluate on: {error}. Hold out training games (hold_out=100 of "
+            f"a thousand, --hold-out on the command line), name another split than "
+            f"{','.join(splits)}, or none"
+        ) from error
 
 
 def _is_held_out(

@@ -199,6 +199,8 @@ def test_games_held_out_are_not_trained_on(data):
     assert set(without.table["episode_id"].to_pylist()) == tested
     with pytest.raises(errors.ConfigError, match="trained on"):
         train.held_out_data(run, data, ["test", "train"])
+    with pytest.raises(errors.ConfigError, match="nothing to evaluate on.*--hold-out"):
+        train.held_out_data(small.run("bc"), data.filter(split="train"), ["test"])
     with pytest.raises(errors.ConfigError, match="hold_out: expected 0 to 999"):
         small.run("bc", hold_out=1000)
 
