@@ -5,7 +5,7 @@ of arguments. Out: the arguments of the first acceptable game action, or the Req
 Knows nothing of time; the converter's memory is passed in and out.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -64,8 +64,13 @@ class Decoded(NamedTuple):
 NO_OP = Decoded(0, 0, 0, 0, 0, np.empty(0, np.int64))
 
 
-def _sorted(tags: Any) -> NDArray[np.int64]:
-    signed = np.fromiter(tags, np.uint64, len(tags)).view(np.int64)
+def _signed(tags: Sequence[int]) -> NDArray[np.int64]:
+    """Returns tags as the columns hold them."""
+    return np.fromiter(tags, np.uint64, len(tags)).view(np.int64)
+
+
+def _ascending(tags: Sequence[int]) -> NDArray[np.int64]:
+    signed = _signed(tags)
     signed.sort()
     return signed
 
@@ -115,13 +120,13 @@ def _decode_command(
     target, kind = 0, "cmd"
     if command.HasField("target_unit_tag"):
         kind = "cmd_unit"
-        target = int(_first_row(tags, _sorted([command.target_unit_tag])[0]))
+        target = int(_first_row(tags, _signed([command.target_unit_tag])[0]))
         if not 0 <= target < limits.units:
             return None
     elif command.HasField("target_world_space_pos"):
         kind = "cmd_pt"
     function = _function(kind, command.ability_id)
-    rows = _rows_of(tags, _sorted(command.unit_tags), limits.units)
+    rows = _rows_of(tags, _ascending(command.unit_tags), limits.units)
     if function >= limits.functions or not len(rows):
         return None
     same = 1
@@ -156,7 +161,7 @@ def _decode_one(
     if kind == "toggle_autocast":
         toggle = raw.toggle_autocast
         function = _function("autocast", toggle.ability_id)
-        rows = _rows_of(tags, _sorted(toggle.unit_tags), limits.units)
+        rows = _rows_of(tags, _ascending(toggle.unit_tags), limits.units)
         if function < limits.functions and len(rows):
             return NO_OP._replace(function=function, rows=rows)
     return None
@@ -255,7 +260,7 @@ def _encode_command(
         if row < 0:
             return None
         command.target_unit_tag = _tag_of(row, tags)
-        target = _sorted([command.target_unit_tag])[0]
+        target = _signed([command.target_unit_tag])[0]
     # Required of all kinds, after a negative target has made the request empty.
     repeat = argument(action, "repeat") if limits.repeat else 0
     copies = repeat + 1 if function.kind == "cmd" else 1
@@ -263,7 +268,7 @@ def _encode_command(
         request.actions.add().action_raw.unit_command.CopyFrom(command)
     if copies < 1:
         return None
-    return Command(_sorted(chosen), target)
+    return Command(_ascending(chosen), target)
 
 
 class Encoded(NamedTuple):

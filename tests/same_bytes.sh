@@ -5,22 +5,18 @@
 # game compiled in it (minutes). Exit 1 if any fails or differs.
 set -u
 root=$(cd "$(dirname "$0")/.." && pwd)
+# shellcheck source=tests/environment.sh
+. "$root/tests/environment.sh"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failed=0
 first=
 for python in "$@"; do
+  python=$(realpath -s "$(command -v "$python")")  # it is called from another folder
   version=$("$python" -c 'import sys; print("%d.%d.%d" % sys.version_info[:3])') || { failed=1; continue; }
   if ! (cd "$work" && "$python" -c 'import starmill.engines.skirmish.game') 2>/dev/null; then
-    source=$work/source-$version venv=$work/venv-$version
-    mkdir -p "$source" && (cd "$root" && git ls-files -z | xargs -0 cp --parents -P -t "$source" 2>/dev/null)
-    "$python" -m venv "$venv" || { failed=1; continue; }
-    if [ -x "$root/.venv/bin/uv" ]; then
-      "$root/.venv/bin/uv" pip install --quiet --python "$venv/bin/python" "$source"
-    else
-      "$venv/bin/python" -m pip install --quiet "$source"
-    fi || { echo "FAIL  $version: install"; failed=1; continue; }
-    python=$venv/bin/python
+    clean_environment "$python" "$work/$version" || { echo "FAIL  $version: install"; failed=1; continue; }
+    python=$work/$version/venv/bin/python
   fi
   # From a folder of its own, so that the checkout's packages are used only where they are installed.
   if ! (cd "$work" && "$python" "$root/tests/engines/skirmish/same_bytes.py") > "$work/$version.txt"; then
