@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Protocol, cast
 
 from starmill.benchmark import agent as agent_lib
-from starmill.benchmark import live, schedule, specialists
+from starmill.benchmark import live, schedule, specialists, styles
 from starmill.schema import errors
 from starmill.schema import settings as settings_lib
 from starmill.version import __version__
@@ -82,12 +82,12 @@ def contestant(text: str) -> Contestant:
         return _made(name or what, what, BUILT_IN, f"built-in:{what}")
     if what == "random":
         return _made(name or what, what, RANDOM, f"random:{__version__}")
-    if what in specialists.STYLES:
+    if what in styles.STYLES:
         return _made(name or what, what, SPECIALIST, f"specialist:{what}:{__version__}")
     path, _, options = what.partition("?")
     folder = Path(path)
     if not folder.exists():
-        known = [*live.DIFFICULTIES, "random", *specialists.STYLES]
+        known = [*live.DIFFICULTIES, "random", *styles.STYLES]
         raise errors.ConfigError(
             f"{what!r}: expected a checkpoint's folder or one of {', '.join(known)}; "
             "there is no such folder"
@@ -134,7 +134,7 @@ def load(
     if contestant.kind == RANDOM:
         return agent_lib.RandomAgent(settings)
     if contestant.kind == SPECIALIST:
-        return specialists.Specialist(settings, specialists.STYLES[contestant.what])
+        return specialists.Specialist(settings, styles.STYLES[contestant.what])
     if contestant.kind != CHECKPOINT:
         raise errors.ConfigError(f"{contestant.name}: the game itself plays this one")
     # Only now: everything else here works without JAX.

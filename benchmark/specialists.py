@@ -5,7 +5,6 @@ observation, chosen by priority; the armies need minerals only. They are yardsti
 of play that a ranking should include, not strong players.
 """
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starmill.benchmark import agent as agent_lib
+from starmill.benchmark.styles import HALL_COST, PLANS, Style
 from starmill.schema import settings as settings_lib
 from starmill.schema import specs, vocab
 
@@ -20,136 +20,6 @@ Arrays = dict[str, NDArray[Any]]
 Ints = NDArray[np.int64]
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Style:
-    """An idea of how to win.
-
-    workers: to have before only soldiers are made; bases: town halls.
-    production: buildings that train soldiers.
-    attack_at: soldiers with which the attack begins; it is called off at a third of that.
-    defences: buildings that shoot, where the race has one without gas.
-    """
-
-    workers: int
-    bases: int
-    production: int
-    attack_at: int
-    defences: int
-
-
-STYLES = {
-    "rush": Style(workers=15, bases=1, production=3, attack_at=6, defences=0),
-    "economy": Style(workers=38, bases=2, production=7, attack_at=36, defences=0),
-    "turtle": Style(workers=24, bases=1, production=4, attack_at=45, defences=5),
-}
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Plan:
-    """A race's words for the same things; unit names as in `vocab`, costs in minerals.
-
-    soldiers_from: what trains soldiers: a building, or larva.
-    per_soldier: soldiers that one order makes.
-    near: what a building must stand close to: "" nothing, "pylon", or "creep".
-    """
-
-    worker: str
-    hall: str
-    halls: tuple[str, ...]
-    supply: str
-    production: str
-    production_cost: int
-    most_production: int
-    soldier: str
-    soldier_cost: int
-    soldiers_from: str
-    workers_from: str
-    near: str
-    defence: str
-    defence_needs: str
-    functions: dict[str, str]
-
-
-def _functions(**names: str) -> dict[str, str]:
-    return names
-
-
-PLANS = {
-    "terran": Plan(
-        worker="Terran.SCV",
-        hall="Terran.CommandCenter",
-        halls=("Terran.CommandCenter", "Terran.OrbitalCommand"),
-        supply="Terran.SupplyDepot",
-        production="Terran.Barracks",
-        production_cost=150,
-        most_production=8,
-        soldier="Terran.Marine",
-        soldier_cost=50,
-        soldiers_from="Terran.Barracks",
-        workers_from="Terran.CommandCenter",
-        near="",
-        defence="",
-        defence_needs="",
-        functions=_functions(
-            worker="Train_SCV_quick",
-            soldier="Train_Marine_quick",
-            supply="Build_SupplyDepot_pt",
-            production="Build_Barracks_pt",
-            hall="Build_CommandCenter_pt",
-        ),
-    ),
-    "protoss": Plan(
-        worker="Protoss.Probe",
-        hall="Protoss.Nexus",
-        halls=("Protoss.Nexus",),
-        supply="Protoss.Pylon",
-        production="Protoss.Gateway",
-        production_cost=150,
-        most_production=8,
-        soldier="Protoss.Zealot",
-        soldier_cost=100,
-        soldiers_from="Protoss.Gateway",
-        workers_from="Protoss.Nexus",
-        near="pylon",
-        defence="Protoss.PhotonCannon",
-        defence_needs="Protoss.Forge",
-        functions=_functions(
-            worker="Train_Probe_quick",
-            soldier="Train_Zealot_quick",
-            supply="Build_Pylon_pt",
-            production="Build_Gateway_pt",
-            hall="Build_Nexus_pt",
-            defence="Build_PhotonCannon_pt",
-            defence_needs="Build_Forge_pt",
-        ),
-    ),
-    "zerg": Plan(
-        worker="Zerg.Drone",
-        hall="Zerg.Hatchery",
-        halls=("Zerg.Hatchery", "Zerg.Lair", "Zerg.Hive"),
-        supply="Zerg.Overlord",
-        production="Zerg.SpawningPool",
-        production_cost=200,
-        most_production=1,
-        soldier="Zerg.Zergling",
-        soldier_cost=50,
-        soldiers_from="Zerg.Larva",
-        workers_from="Zerg.Larva",
-        near="creep",
-        defence="Zerg.SpineCrawler",
-        defence_needs="Zerg.SpawningPool",
-        functions=_functions(
-            worker="Train_Drone_quick",
-            soldier="Train_Zergling_quick",
-            supply="Train_Overlord_quick",
-            production="Build_SpawningPool_pt",
-            hall="Build_Hatchery_pt",
-            defence="Build_SpineCrawler_pt",
-            defence_needs="Build_SpawningPool_pt",
-        ),
-    ),
-}
-_HALL_COST = {"terran": 400, "protoss": 400, "zerg": 300}
 _MINERALS = tuple(
     dense
     for dense, name in enumerate(vocab.names("unit_types"))
@@ -377,7 +247,7 @@ class Specialist:
         under_way = self._ordered(self._plan.functions["hall"])
         if len(halls) + under_way >= self._style.bases or not self._has_production():
             return None
-        if self._minerals < _HALL_COST[self._race]:
+        if self._minerals < HALL_COST[self._race]:
             return None
         place = self._free_base(halls)
         builders = self._builders()

@@ -5,7 +5,15 @@ import dataclasses
 import numpy as np
 import pytest
 
-from starmill.benchmark import agent, environment, live, referee, specialists, throttle
+from starmill.benchmark import (
+    agent,
+    environment,
+    live,
+    referee,
+    specialists,
+    styles,
+    throttle,
+)
 from starmill.converters import episode as converter_episode
 from starmill.converters import timing
 from starmill.converters.observation import Converter
@@ -54,7 +62,7 @@ class Wanderer:
     settings = SETTINGS
 
     def reset(self, seed, race):
-        self._builder = specialists.Specialist(SETTINGS, specialists.STYLES["economy"])
+        self._builder = specialists.Specialist(SETTINGS, styles.STYLES["economy"])
         self._builder.reset(seed, race)
         self._draw = np.random.default_rng(seed)
         self._turn = 0

@@ -1,0 +1,115 @@
+"""The scripted opponents in real games: each does what its style says, with every race."""
+
+import numpy as np
+import pytest
+
+from starmill.benchmark import agent, live, referee, specialists, styles
+from starmill.engines import sc2
+from starmill.schema import settings as settings_lib
+from starmill.schema import vocab
+
+SETTINGS = settings_lib.UNPLUGGED
+MINUTE = 1344  # game loops
+
+
+class Watched:
+    """A specialist whose army and first attack are written down."""
+
+    def __init__(self, style):
+        self._player = specialists.Specialist(SETTINGS, styles.STYLES[style])
+        self.settings = SETTINGS
+        self.most = {}
+        self.attack_loop = None
+
+    def reset(self, seed, race):
+        self._player.reset(seed, race)
+
+    def act(self, observation):
+        units = observation["raw_units"]
+        own = units[units[:, agent.COLUMN["alliance"]] == agent.OWN]
+        done = own[own[:, agent.COLUMN["build_progress"]] >= 100]
+        names = vocab.names("unit_types")
+        kinds, counts = np.unique(
+            done[:, agent.COLUMN["unit_type"]], return_counts=True
+        )
+        for kind, count in zip(kinds.tolist(), counts.tolist(), strict=True):
+            self.most[names[kind]] = max(self.most.get(names[kind], 0), count)
+        action = self._player.act(observation)
+        attack = vocab.function_named("Attack_pt").id
+        if int(action["function"]) == attack and self.attack_loop is None:
+            self.attack_loop = int(observation["game_loop"])
+        return action
+
+
+@pytest.fixture(scope="module")
+def play():
+    pool = sc2.Pool(sc2.PoolConfig(root=sc2.SKIRMISH, deadlines=referee.PATIENT))
+
+    def run(style, race, minutes):
+        player = Watched(style)
+        setup = live.Setup(
+            map_path="Skirmish/AmberBasin.SC2Map",
+            seed=5,
+            races=(race, "terran"),
+            opponent=live.BuiltIn(difficulty="very_easy"),
+            max_loops=minutes * MINUTE,
+        )
+        with pool.lease(referee.newest(pool.installation), 1) as games:
+            clients = live.clients_of(games)
+            ending, _ = live.play(clients, setup, [player], referee.PATIENT)
+        return player, ending
+
+    yield run
+    pool.close()
+
+
+def check(style, race, player):
+    wanted, plan = styles.STYLES[style], styles.PLANS[race]
+    halls = sum(player.most.get(hall, 0) for hall in plan.halls)
+    # It makes what its style lists, and does not go far beyond.
+    assert player.most[plan.worker] >= 0.7 * wanted.workers
+    assert player.most[plan.worker] <= wanted.workers + 4
+    assert player.most[plan.production] >= min(plan.most_production, 2)
+    assert player.most[plan.soldier] >= 4
+    if plan.defence and wanted.defences:
+        assert player.most[plan.defence] >= 2
+    else:
+        assert plan.defence not in player.most or not wanted.defences
+    return halls
+
+
+@pytest.mark.parametrize("race", ["terran", "protoss", "zerg"])
+def test_a_rush_attacks_early_from_one_base(play, race):
+    player, _ = play("rush", race, 5)
+    assert check("rush", race, player) == 1
+    assert player.attack_loop is not None
+    assert player.attack_loop < 5 * MINUTE
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("race", ["terran", "protoss", "zerg"])
+def test_an_economy_takes_a_second_base_before_it_fights(play, race):
+    player, _ = play("economy", race, 9)
+    assert check("economy", race, player) >= 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("race", ["terran", "protoss", "zerg"])
+def test_a_turtle_stays_at_home(play, race):
+    player, _ = play("turtle", race, 8)
+    assert check("turtle", race, player) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_specialists_beat_the_easiest_level(play):
+    won = [
+        play(style, race, 20)[1].outcomes[0]
+        for style, race in (
+            ("rush", "zerg"),
+            ("rush", "terran"),
+            ("economy", "terran"),
+            ("turtle", "protoss"),
+        )
+    ]
+    assert sum(won) >= 2, won
