@@ -418,7 +418,9 @@ class Specialist:
         own = self._places(halls)
         if not len(fields) or self._start is None:
             return None
-        away = np.linalg.norm(fields[:, None] - own[None], axis=2).min(1)
+        # Without a hall left, the first free base is home again.
+        away = np.linalg.norm(fields[:, None] - own[None], axis=2)
+        away = away.min(1, initial=np.inf)
         left = fields[away > 14 * self._scale]
         if not len(left):
             return None

@@ -151,6 +151,12 @@ def _attempt(referee: Referee, fixture: schedule.Fixture) -> Answer:
         return _Crash(f"{type(error).__name__}: {error}", again=True)
     except (errors.ConverterError, errors.SpecError) as error:
         return _Crash(f"{type(error).__name__}: {error}", again=False)
+    except errors.StarmillError:
+        raise
+    # An agent's own mistake: the same game would meet it again.
+    except Exception as error:  # noqa: BLE001
+        _LOG.exception("%s: an agent failed", fixture.game)
+        return _Crash(f"an agent failed: {type(error).__name__}: {error}", again=False)
 
 
 def _in_this_process(

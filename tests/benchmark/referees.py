@@ -12,7 +12,8 @@ from starmill.schema import errors
 @dataclasses.dataclass(frozen=True)
 class Scripted:
     """Outcomes follow from the fixture alone. crash_once, die_once, kill_parent: games during which the
-    engine fails, the worker dies, or the whole run is killed, the first time; hopeless: always."""
+    engine fails, the worker dies, or the whole run is killed, the first time; hopeless: always;
+    mistaken: in which an agent does not work."""
 
     folder: str
     crash_once: tuple[str, ...] = ()
@@ -20,6 +21,7 @@ class Scripted:
     kill_parent: tuple[str, ...] = ()
     hopeless: tuple[str, ...] = ()
     unconvertible: tuple[str, ...] = ()
+    mistaken: tuple[str, ...] = ()
     missing: bool = False
 
     def __call__(self) -> "Scripted":
@@ -40,6 +42,8 @@ class Scripted:
             raise errors.EngineCrashed("boom, as always")
         if game in self.unconvertible:
             raise errors.ConverterError("a unit nobody knows")
+        if game in self.mistaken:
+            raise IndexError("an agent looked at a unit that is not there")
         if game in self.crash_once and self._first_time(game):
             raise errors.EngineCrashed("boom")
         if game in self.die_once and self._first_time(game):

@@ -6,7 +6,7 @@ import pytest
 from starmill.benchmark import agent, live, referee, specialists, styles
 from starmill.engines import sc2
 from starmill.schema import settings as settings_lib
-from starmill.schema import vocab
+from starmill.schema import specs, vocab
 
 SETTINGS = settings_lib.UNPLUGGED
 MINUTE = 1344  # game loops
@@ -20,11 +20,13 @@ class Watched:
         self.settings = SETTINGS
         self.most = {}
         self.attack_loop = None
+        self.last = None
 
     def reset(self, seed, race):
         self._player.reset(seed, race)
 
     def act(self, observation):
+        self.last = observation
         units = observation["raw_units"]
         own = units[units[:, agent.COLUMN["alliance"]] == agent.OWN]
         done = own[own[:, agent.COLUMN["build_progress"]] >= 100]
@@ -84,6 +86,25 @@ def test_a_rush_attacks_early_from_one_base(play, race):
     assert check("rush", race, player) == 1
     assert player.attack_loop is not None
     assert player.attack_loop < 5 * MINUTE
+
+
+def test_without_a_town_hall_it_plays_on_and_builds_one(play):
+    player, _ = play("rush", "terran", 2)
+    units = player.last["raw_units"]
+    halls = [vocab.ids("unit_types")[name] for name in styles.PLANS["terran"].halls]
+    left = units[~np.isin(units[:, agent.COLUMN["unit_type"]], halls)]
+    bare = dict(player.last, raw_units=np.zeros_like(units))
+    bare["raw_units"][: len(left)] = left
+    bare["player"] = np.where(
+        np.arange(len(bare["player"])) == specs.PLAYER_COLUMNS.index("minerals"),
+        1000,
+        bare["player"],
+    )
+    homeless = specialists.Specialist(SETTINGS, styles.STYLES["rush"])
+    homeless.reset(1, "terran")
+    homeless.act(player.last)
+    done = {int(homeless.act(bare)["function"]) for _ in range(4)}
+    assert vocab.function_named("Build_CommandCenter_pt").id in done
 
 
 @pytest.mark.slow

@@ -74,6 +74,17 @@ def test_what_never_works_is_listed_and_left_out(tmp_path):
 
 
 @pytest.mark.parametrize("parallel", [1, 2])
+def test_an_agent_that_fails_is_tried_once_and_named(tmp_path, parallel):
+    bad = FIXTURES[3].game
+    (failure,) = run(tmp_path / "out", parallel=parallel, mistaken=(bad,))
+    assert failure.fixture.game == bad
+    assert failure.reason == (
+        "an agent failed: IndexError: an agent looked at a unit that is not there"
+    )
+    assert len(rows(tmp_path / "out")) == len(FIXTURES) - 1
+
+
+@pytest.mark.parametrize("parallel", [1, 2])
 def test_a_missing_engine_stops_the_run(tmp_path, parallel):
     with pytest.raises(errors.EngineMissing, match="no game here"):
         run(tmp_path / "out", parallel=parallel, missing=True)
