@@ -162,6 +162,14 @@ def run(
         )
 
 
+def played_already(chosen: Plan, out: Path) -> int:
+    """Returns how many of the plan's games the folder has."""
+    if not (out / RESULTS).exists():
+        return 0
+    with results.Store(out / RESULTS) as store:
+        return sum(fixture.game in store.done for fixture in chosen.fixtures)
+
+
 def check_same(chosen: Plan, out: Path, done: Sequence[results.Result]) -> None:
     """Raises ConfigError where the folder's games were played by others or otherwise."""
     problems = set()

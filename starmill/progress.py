@@ -89,7 +89,8 @@ def line(
     rate = (done - before) / seconds if seconds > 0 else 0.0
     parts = [f"{label}  {done:,}/{total:,} {unit}"]
     if rate > 0:
-        parts.append(f"{rate:,.1f}/s")
+        # Games and replays take seconds each: those are counted by the minute.
+        parts.append(f"{rate:,.1f}/s" if rate >= 1 else f"{60 * rate:,.1f}/min")
         if done < total:
             left = int((total - done) / rate)
             parts.append(

@@ -15,6 +15,8 @@ def test_line() -> None:
     assert half == "index  5,000/10,000 replays  400.0/s  left 0h00m12s"
     done = progress.line("index", 10, 10, "replays", seconds=5.0)
     assert done == "index  10/10 replays  2.0/s"
+    slow = progress.line("generate", 3, 10, "replays", seconds=30.0)
+    assert slow == "generate  3/10 replays  6.0/min  left 0h01m10s"
     long = progress.line("index", 1, 10_000, "x", seconds=1.0)
     assert long.endswith("left 2h46m39s")
 

@@ -94,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
                 f"{fixture.map_path}  seed {fixture.seed}"
             )
         return 0
-    done = [0]
+    done = [evaluation.played_already(plan, args.out)]
 
     def note(played: int, total: int, crashes: int) -> None:
         done[0] = played
