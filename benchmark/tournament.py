@@ -18,6 +18,8 @@ from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from google.protobuf.message import DecodeError
+
 from starmill.benchmark import results, schedule
 from starmill.schema import errors
 
@@ -151,6 +153,8 @@ def _attempt(referee: Referee, fixture: schedule.Fixture) -> Answer:
         return _Crash(f"{type(error).__name__}: {error}", again=True)
     except (errors.ConverterError, errors.SpecError) as error:
         return _Crash(f"{type(error).__name__}: {error}", again=False)
+    except DecodeError as error:  # what the game sent is no message
+        return _Crash(f"DecodeError: {error}", again=True)
     except errors.StarmillError:
         raise
     # An agent's own mistake: the same game would meet it again.

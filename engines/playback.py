@@ -81,9 +81,12 @@ def parse_seen(data: bytes) -> Seen:
 
 def game_loop(data: bytes) -> int | None:
     """Returns the loop of a ResponseObservation, None if it has none."""
-    for field in client_lib.fields(data):
-        if field.number == _OBSERVATION:
-            return _inner(data, field, _GAME_LOOP)
+    try:
+        for field in client_lib.fields(data):
+            if field.number == _OBSERVATION:
+                return _inner(data, field, _GAME_LOOP)
+    except DecodeError as error:
+        raise errors.EngineCrashed("an observation is not a message") from error
     return None
 
 

@@ -6,17 +6,19 @@ import signal
 from pathlib import Path
 
 from starmill.benchmark import schedule, tournament
+from starmill.converters.protos import sc2api_pb2
 from starmill.schema import errors
 
 
 @dataclasses.dataclass(frozen=True)
 class Scripted:
-    """Outcomes follow from the fixture alone. crash_once, die_once, kill_parent: games during which the
-    engine fails, the worker dies, or the whole run is killed, the first time; hopeless: always;
+    """Outcomes follow from the fixture alone. crash_once, garbled_once, die_once, kill_parent: games during which
+    the engine fails or sends garbage, the worker dies, or the whole run is killed, the first time; hopeless: always;
     mistaken: in which an agent does not work."""
 
     folder: str
     crash_once: tuple[str, ...] = ()
+    garbled_once: tuple[str, ...] = ()
     die_once: tuple[str, ...] = ()
     kill_parent: tuple[str, ...] = ()
     hopeless: tuple[str, ...] = ()
@@ -46,6 +48,8 @@ class Scripted:
             raise IndexError("an agent looked at a unit that is not there")
         if game in self.crash_once and self._first_time(game):
             raise errors.EngineCrashed("boom")
+        if game in self.garbled_once and self._first_time(game):
+            sc2api_pb2.ResponseAction.FromString(b"\xff")
         if game in self.die_once and self._first_time(game):
             os._exit(3)
         if game in self.kill_parent and self._first_time(game):

@@ -57,6 +57,12 @@ def test_a_crash_is_played_again_and_not_counted(tmp_path, parallel):
     assert set(played.values()) == {1}
 
 
+def test_a_game_that_sends_garbage_is_played_again(tmp_path):
+    assert run(tmp_path / "out", garbled_once=(FIXTURES[4].game,)) == []
+    attempts = {row.game: row.attempts for row in rows(tmp_path / "out")}
+    assert attempts[FIXTURES[4].game] == 2
+
+
 def test_a_worker_that_dies_is_replaced_and_its_game_played_again(tmp_path):
     died = (FIXTURES[0].game, FIXTURES[1].game, FIXTURES[7].game)
     assert run(tmp_path / "out", parallel=2, die_once=died) == []
