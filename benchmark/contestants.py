@@ -4,7 +4,7 @@ A contestant is one of
   very_hard, easy, ...       the game's own AI, by difficulty; "very_hard+rush" with a build
   random                     random commands
   rush, economy, turtle      scripted specialists (`specialists`)
-  path/to/checkpoint         a trained agent; "path?search=20" adds search at inference
+  path/to/run, bc.agent      a trained agent; "path?search=20" adds search at inference
 and any may be renamed: "name=what".
 """
 
@@ -89,11 +89,11 @@ def contestant(text: str) -> Contestant:
     if not folder.exists():
         known = [*live.DIFFICULTIES, "random", *styles.STYLES]
         raise errors.ConfigError(
-            f"{what!r}: expected a checkpoint's folder or one of {', '.join(known)}; "
-            "there is no such folder"
+            f"{what!r}: expected a run's folder, a packed agent's file or one of "
+            f"{', '.join(known)}; there is no such folder or file"
         )
     digest = f"sha256:{checkpoint_digest(folder)}" + (f"?{options}" if options else "")
-    default = folder.resolve().name + (f"+{options}" if options else "")
+    default = folder.resolve().name.removesuffix(".agent") + (f"+{options}" if options else "")
     made = _made(name or default.replace("=", ""), path, CHECKPOINT, digest)
     return dataclasses.replace(made, options=options)
 
@@ -105,7 +105,7 @@ def _made(name: str, what: str, kind: str, digest: str) -> Contestant:
 
 
 def checkpoint_digest(folder: Path) -> str:
-    """Returns the digest of a run's newest checkpoint, which is the one that plays.
+    """Returns the digest of a run's newest checkpoint, the one that plays, or of a packed agent.
 
     The rest of the folder (journals, older checkpoints) makes no difference to a game.
     """
@@ -116,14 +116,12 @@ def checkpoint_digest(folder: Path) -> str:
 
 def tree_digest(path: Path) -> str:
     """Returns the sha256 of a file, or of a folder's files with their names."""
-    files = (
-        sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
-    )
+    if path.is_file():
+        return hashlib.sha256(path.read_bytes()).hexdigest()
     digest = hashlib.sha256()
-    for file in files:
+    for file in sorted(p for p in path.rglob("*") if p.is_file()):
         content = hashlib.sha256(file.read_bytes()).hexdigest()
-        name = file.relative_to(path).as_posix() if file != path else ""
-        digest.update(f"{name}\0{content}\n".encode())
+        digest.update(f"{file.relative_to(path).as_posix()}\0{content}\n".encode())
     return digest.hexdigest()
 
 

@@ -23,6 +23,7 @@ from starmill.learners import (
     layers,
     mcts,
     networks,
+    packed,
     policy,
     rollouts,
     runs,
@@ -63,7 +64,7 @@ class Options:
 
 
 def load(path: Path | str, **options: str) -> "Agent":
-    """Returns the agent of a run's newest checkpoint; options as `Options`, as text."""
+    """Returns the agent of a run's newest checkpoint, or a packed one; options as `Options`."""
     kinds = {"temperature": float, "mmr": int, "search": int, "simulations": int}
     unknown = sorted(set(options) - set(kinds))
     if unknown:
@@ -83,7 +84,7 @@ def load(path: Path | str, **options: str) -> "Agent":
 
 def load_actor(path: Path | str, options: Options) -> "Actor":
     """Returns the batched form of a run's newest checkpoint."""
-    meta, arrays = checkpoint.load(Path(path))
+    meta, arrays = packed.load(Path(path))
     run = runs.from_json(meta.run)
     config = run.algorithm
     shapes = networks.shapes(config.network, config.settings)

@@ -98,7 +98,7 @@ class Store:
         found = self._manager.restore(
             step, args=ocp.args.Composite(meta=ocp.args.JsonRestore())
         )
-        return _meta(found["meta"], self._folder / str(step))
+        return checked_meta(found["meta"], self._folder / str(step))
 
     def restore(self, like: Any) -> Any:
         """Returns the newest state as a tree like the one given (of arrays or shapes)."""
@@ -199,14 +199,8 @@ def check_dataset(meta: Meta, reference: str) -> None:
         )
 
 
-def _exists(folder: Path) -> None:
-    if not (folder / FOLDER).is_dir():
-        raise errors.ConfigError(
-            f"{folder}: expected a folder that `starmill train` made, with {FOLDER}/ in it"
-        )
-
-
-def _meta(found: Any, where: Path) -> Meta:
+def checked_meta(found: Any, where: Path) -> Meta:
+    """Returns what was read as a `Meta`; FormatError where keys are missing or unknown."""
     names = {field.name for field in dataclasses.fields(Meta)}
     if not isinstance(found, dict) or set(found) != names:
         raise errors.FormatError(
@@ -214,6 +208,13 @@ def _meta(found: Any, where: Path) -> Meta:
             f"{sorted(found) if isinstance(found, dict) else type(found).__name__}"
         )
     return Meta(**found)
+
+
+def _exists(folder: Path) -> None:
+    if not (folder / FOLDER).is_dir():
+        raise errors.ConfigError(
+            f"{folder}: expected a folder that `starmill train` made, with {FOLDER}/ in it"
+        )
 
 
 def _flat(tree: Any) -> dict[str, Any]:

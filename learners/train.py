@@ -25,7 +25,15 @@ import optax
 import pyarrow.compute
 from jax.sharding import NamedSharding, PartitionSpec
 
-from starmill.learners import checkpoint, journal, networks, optim, rollouts, runs
+from starmill.learners import (
+    checkpoint,
+    journal,
+    networks,
+    optim,
+    packed,
+    rollouts,
+    runs,
+)
 from starmill.learners.algorithm import Carry, Metrics, Params
 from starmill.learners.rollouts import Batch
 from starmill.schema import dataset as dataset_lib
@@ -245,7 +253,7 @@ def train(
         run: what to train. Its settings must be the dataset's.
         data: the whole dataset; the run's filters and the split are applied here.
         folder: for the results; made if missing. One that holds another run is refused.
-        init: a folder of an earlier run whose parameters to start from.
+        init: an earlier run's folder, or a packed agent, whose parameters to start from.
         workers: processes that load data ahead.
         devices: how many to use; all by default.
         stop_after: updates after which to stop, as if interrupted; for tests.
@@ -443,7 +451,7 @@ def _start(
                 "give its folder with --init"
             )
         return None
-    meta, arrays = checkpoint.load(init)
+    meta, arrays = packed.load(init)
     checkpoint.check_schema(meta, data.settings)
     seen = int(meta.run.get("hold_out", 0))
     if seen < run.hold_out and meta.dataset == data.reference:

@@ -30,6 +30,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "report": ("report", "a dataset as one HTML page, with an episode viewer"),
     "convert": ("convert", "a captured observation stream to arrays"),
     "train": ("train", "an agent on a dataset"),
+    "pack": ("pack", "a trained agent as one small file"),
     "evaluate": ("evaluate", "an agent's games against opponents, and its rating"),
     "rate": ("rate", "ratings from games already played"),
     "completion": ("completion", "a completion script for your shell"),
