@@ -452,7 +452,7 @@ class Specialist:
             places = self._places(self._neutral(types))
             kept = np.array(half) + _RESOURCE_MARGIN + _HALL_HALF_WIDTH + _ROUNDING
             gaps = np.abs(spots[:, None] - places[None]) / self._scale
-            clear &= (gaps >= kept).any(2).all(1)
+            clear &= np.all(np.any(gaps >= kept, axis=2), axis=1)
         return clear
 
     def _is_open_ground(self, place: NDArray[np.float64]) -> bool:

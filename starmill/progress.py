@@ -9,14 +9,67 @@ import threading
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import TextIO
+from typing import Self, TextIO
 
 _TERMINAL_SECONDS = 0.5
 _PLAIN_SECONDS = 10.0
 
 
-class Progress:
-    """Shows progress while the `with` block runs.
+class _Shown:
+    """Shows a text while the `with` block runs; subclasses say which."""
+
+    def __init__(self, stream: TextIO | None) -> None:
+        self._stream = stream or sys.stderr
+        self._terminal = self._stream.isatty()
+        self._began = time.monotonic()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._written = False
+
+    def __enter__(self) -> Self:
+        """Starts showing."""
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stops showing, with a last text if all went well."""
+        self._stop.set()
+        self._thread.join()
+        if kind is None:
+            self._write(self._last())
+        if self._terminal and self._written:
+            self._stream.write("\n")
+
+    def _now(self) -> str:
+        """Returns the text of this moment."""
+        raise NotImplementedError
+
+    def _last(self) -> str:
+        """Returns the text to end with; empty for none."""
+        raise NotImplementedError
+
+    def _seconds(self) -> float:
+        return time.monotonic() - self._began
+
+    def _watch(self) -> None:
+        pause = _TERMINAL_SECONDS if self._terminal else _PLAIN_SECONDS
+        while not self._stop.wait(pause):
+            self._write(self._now())
+
+    def _write(self, text: str) -> None:
+        if text:
+            self._stream.write(f"\r{text}\x1b[K" if self._terminal else f"{text}\n")
+            self._stream.flush()
+            self._written = True
+
+
+class Progress(_Shown):
+    """Shows how much of a known amount is done.
 
     label: the command's name.  total: when `done()` reaches this, all is done.
     unit: what is counted.  done: asked now and then; must be safe to call from a thread.
@@ -30,53 +83,45 @@ class Progress:
         done: Callable[[], int],
         stream: TextIO | None = None,
     ) -> None:
+        super().__init__(stream)
         self._label, self._total, self._unit, self._done = label, total, unit, done
-        self._stream = stream or sys.stderr
-        self._terminal = self._stream.isatty()
-        self._began = time.monotonic()
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
 
-    def __enter__(self) -> "Progress":
+    def __enter__(self) -> Self:
         """Starts showing."""
         self._first = self._done()
-        self._thread.start()
-        return self
+        return super().__enter__()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Stops showing, with a last line if all went well."""
-        self._stop.set()
-        self._thread.join()
-        if kind is None:
-            self._show(self._total)
-        if self._terminal:
-            self._stream.write("\n")
+    def _now(self) -> str:
+        return self._text(min(self._done(), self._total))
 
-    def _watch(self) -> None:
-        pause = _TERMINAL_SECONDS if self._terminal else _PLAIN_SECONDS
-        while not self._stop.wait(pause):
-            self._show(min(self._done(), self._total))
+    def _last(self) -> str:
+        return self._text(self._total)
 
-    def _show(self, done: int) -> None:
+    def _text(self, done: int) -> str:
         text = line(
             self._label,
             done,
             self._total,
             self._unit,
-            seconds=time.monotonic() - self._began,
+            seconds=self._seconds(),
             before=self._first,
         )
-        if self._terminal:
-            filled = 20 * done // max(1, self._total)
-            self._stream.write(f"\r[{'#' * filled:<20}] {text}\x1b[K")
-        else:
-            self._stream.write(text + "\n")
-        self._stream.flush()
+        filled = 20 * done // max(1, self._total)
+        return f"[{'#' * filled:<20}] {text}" if self._terminal else text
+
+
+class Waiting(_Shown):
+    """Shows how long something of unknown length has taken; nothing if it is soon over."""
+
+    def __init__(self, label: str, text: str, stream: TextIO | None = None) -> None:
+        super().__init__(stream)
+        self._label, self._text = label, text
+
+    def _now(self) -> str:
+        return f"{self._label}  {self._text}  {self._seconds():.0f} s"
+
+    def _last(self) -> str:
+        return self._now() if self._written else ""
 
 
 def line(

@@ -1,6 +1,7 @@
 """Status lines, on a terminal and elsewhere."""
 
 import io
+import time
 
 import pytest
 
@@ -46,3 +47,17 @@ def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     text = stream.getvalue()
     assert text.startswith("\r[####################] index  2/2 replays")
     assert text.endswith("\n")
+
+
+def test_waiting_counts_seconds_and_is_silent_when_soon_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stream = io.StringIO()
+    with progress.Waiting("skirmish", "compiling", stream):
+        pass
+    assert stream.getvalue() == ""
+    monkeypatch.setattr(progress, "_PLAIN_SECONDS", 0.01)
+    with progress.Waiting("skirmish", "compiling", stream):
+        while stream.getvalue().count("\n") < 3:
+            time.sleep(0.01)
+    assert set(stream.getvalue().splitlines()) == {"skirmish  compiling  0 s"}

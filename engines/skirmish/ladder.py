@@ -12,12 +12,10 @@ import dataclasses
 import hashlib
 import io
 import json
-import logging
 import multiprocessing
 import os
 import threading
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +24,11 @@ import numpy as np
 from starmill.engines.skirmish import maps, play, versions, warmup
 from starmill.schema import errors
 
-_LOG = logging.getLogger(__name__)
 MIN_MMR, MAX_MMR = 2500, 7000
 # How far apart matchmaking lets two players be; wide enough to see the better one win.
 _MMR_SPREAD = 220.0
 # Of a hundred players, so many queue as random.
 _RANDOM_SHARE = 0.1
-_STATUS_SECONDS = 10.0
 TABLE = "ladder.csv"
 
 
@@ -108,6 +104,18 @@ def _write(path: Path, content: bytes) -> None:
     temporary.replace(path)
 
 
+def played_already(
+    *, games: int, seed: int, out: Path, chosen: Sequence[versions.Version]
+) -> int:
+    """Returns how many of a ladder's games earlier runs have finished."""
+    matches = (pairing(seed, index, chosen) for index in range(games))
+    return sum(_noted(_notes(out, seed), match, out) is not None for match in matches)
+
+
+def _notes(out: Path, seed: int) -> Path:
+    return out / f".ladder-{seed}"
+
+
 def _noted(notes: Path, match: Pairing, out: Path) -> dict[str, Any] | None:
     """Returns the row of a game that an earlier run finished, None if there is none."""
     note = notes / f"{match.index:06d}.json"
@@ -131,37 +139,28 @@ def play_ladder(
     out: Path,
     chosen: Sequence[versions.Version],
     parallel: int = 1,
+    progress: Callable[[int], None] = lambda done: None,
 ) -> str:
-    """Plays a ladder into a folder; returns a line that sums it up."""
+    """Plays a ladder into a folder; returns a line that sums it up.
+
+    `progress` is told after each game how many there are, those of earlier runs included.
+    """
     if games < 1 or parallel < 1:
         raise errors.ConfigError(
             f"ladder: expected at least one game and one process, found {games}, {parallel}"
         )
-    notes = out / f".ladder-{seed}"
+    notes = _notes(out, seed)
     notes.mkdir(parents=True, exist_ok=True)
-    rows: dict[int, dict[str, Any]] = {}
-    todo = []
-    for index in range(games):
-        match = pairing(seed, index, chosen)
-        row = _noted(notes, match, out)
-        if row is None:
-            todo.append(match)
-        else:
-            rows[index] = row
+    matches = [pairing(seed, index, chosen) for index in range(games)]
+    noted = {match.index: _noted(notes, match, out) for match in matches}
+    rows = {index: row for index, row in noted.items() if row is not None}
+    todo = [match for match in matches if match.index not in rows]
     warmup.ready()
-    began = said = time.monotonic()
     for match, row in _played(todo, out, parallel):
         rows[match.index] = row
         note = json.dumps({**row, "pairing": _as_json(match)}).encode()
         _write(notes / f"{match.index:06d}.json", note)
-        if time.monotonic() - said > _STATUS_SECONDS:
-            said = time.monotonic()
-            done = len(rows) - (games - len(todo))
-            rate = done / (said - began)
-            left = (games - len(rows)) / rate
-            _LOG.info(
-                "ladder  %d/%d games  %.2f/s  left %.0fs", len(rows), games, rate, left
-            )
+        progress(len(rows))
     _write(out / TABLE, _table([rows[index] for index in range(games)]))
     draws = sum(row["p1_result"] == "tie" for row in rows.values())
     loops = sum(row["loops"] for row in rows.values())

@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
+from starmill import progress
 from starmill.engines.skirmish import install, ladder, play, versions, warmup
 from starmill.schema import errors
 
@@ -78,26 +79,38 @@ def _versions(text: str) -> tuple[versions.Version, ...]:
 def _install(args: argparse.Namespace) -> int:
     chosen = _versions(args.versions)
     install.install(args.directory, chosen)
-    print("compiling the game (a minute or two, once per machine) ...", flush=True)
-    warmup.ready()
+    _compile()
     print(f"Skirmish {', '.join(v.number for v in chosen)} in {args.directory}")
     print(f"export SC2PATH={args.directory.resolve()}")
     return 0
 
 
+def _compile() -> None:
+    with progress.Waiting("skirmish", "compiling the game, once per machine"):
+        warmup.ready()
+
+
 def _ladder(args: argparse.Namespace) -> int:
-    summary = ladder.play_ladder(
-        games=args.games,
-        seed=args.seed,
-        out=args.out,
-        chosen=_versions(args.versions),
-        parallel=args.parallel,
-    )
+    asked = {
+        "games": args.games,
+        "seed": args.seed,
+        "out": args.out,
+        "chosen": _versions(args.versions),
+    }
+    done = [ladder.played_already(**asked)]
+
+    def note(played: int) -> None:
+        done[0] = played
+
+    _compile()
+    with progress.Progress("ladder", args.games, "games", lambda: done[0]):
+        summary = ladder.play_ladder(**asked, parallel=args.parallel, progress=note)
     print(summary)
     return 0
 
 
 def _play(args: argparse.Namespace) -> int:
+    _compile()
     outcome = play.play_game(
         home=play.parse_player(args.home, args.home_race),
         away=play.parse_player(args.away, args.away_race),
