@@ -92,8 +92,10 @@ def contestant(text: str) -> Contestant:
             f"{what!r}: expected a run's folder, a packed agent's file or one of "
             f"{', '.join(known)}; there is no such folder or file"
         )
-    digest = f"sha256:{checkpoint_digest(folder)}" + (f"?{options}" if options else "")
-    default = folder.resolve().name.removesuffix(".agent") + (f"+{options}" if options else "")
+    digest = f"sha256:{checkpoint_digest(folder)}"
+    default = folder.resolve().name.removesuffix(".agent")
+    if options:
+        digest, default = f"{digest}?{options}", f"{default}+{options}"
     made = _made(name or default.replace("=", ""), path, CHECKPOINT, digest)
     return dataclasses.replace(made, options=options)
 
