@@ -17,7 +17,7 @@ if VERSION is None:
     raise SystemExit('starmill/version.py: expected a line __version__ = "..."')
 
 # Data beside the modules, and in folders of data below them (schema/tables).
-DATA = ["*.json", "*.csv", "*.html", "*.css", "*.js"]
+DATA = ["*.json", "*.csv", "*.html", "*.css", "*.js", "*.agent"]
 CORE = [
     "absl-py",
     "apache-beam>=2.77,<3",

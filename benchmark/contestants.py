@@ -4,6 +4,7 @@ A contestant is one of
   very_hard, easy, ...       the game's own AI, by difficulty; "very_hard+rush" with a build
   random                     random commands
   rush, economy, turtle      scripted specialists (`specialists`)
+  skirmish:bc, ...           a trained agent that ships (`pool`)
   path/to/run, bc.agent      a trained agent; "path?search=20" adds search at inference
 and any may be renamed: "name=what".
 """
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Protocol, cast
 
 from starmill.benchmark import agent as agent_lib
-from starmill.benchmark import live, schedule, specialists, styles
+from starmill.benchmark import live, pool, schedule, specialists, styles
 from starmill.schema import errors
 from starmill.schema import settings as settings_lib
 from starmill.version import __version__
@@ -84,20 +85,33 @@ def contestant(text: str) -> Contestant:
         return _made(name or what, what, RANDOM, f"random:{__version__}")
     if what in styles.STYLES:
         return _made(name or what, what, SPECIALIST, f"specialist:{what}:{__version__}")
+    return _trained(name, what)
+
+
+def _trained(name: str, what: str) -> Contestant:
+    """Returns a trained agent: one that ships, a packed one, or a run's newest checkpoint."""
     path, _, options = what.partition("?")
-    folder = Path(path)
-    if not folder.exists():
-        known = [*live.DIFFICULTIES, "random", *styles.STYLES]
+    place = _place(path)
+    if not place.exists():
+        known = [*live.DIFFICULTIES, "random", *styles.STYLES, f"{pool.PREFIX}bc"]
         raise errors.ConfigError(
             f"{what!r}: expected a run's folder, a packed agent's file or one of "
             f"{', '.join(known)}; there is no such folder or file"
         )
-    digest = f"sha256:{checkpoint_digest(folder)}"
-    default = folder.resolve().name.removesuffix(".agent")
-    if options:
-        digest, default = f"{digest}?{options}", f"{default}+{options}"
-    made = _made(name or default.replace("=", ""), path, CHECKPOINT, digest)
+    if path.startswith(pool.PREFIX):
+        default = path.replace(pool.PREFIX, "skirmish-")
+        options = "&".join(filter(None, [pool.shipped(path)[1], options]))
+    else:
+        default = place.resolve().name.removesuffix(".agent")
+        if options:
+            default = f"{default}+{options}".replace("=", "")
+    digest = f"sha256:{checkpoint_digest(place)}" + (f"?{options}" if options else "")
+    made = _made(name or default, path, CHECKPOINT, digest)
     return dataclasses.replace(made, options=options)
+
+
+def _place(path: str) -> Path:
+    return pool.shipped(path)[0] if path.startswith(pool.PREFIX) else Path(path)
 
 
 def _made(name: str, what: str, kind: str, digest: str) -> Contestant:
@@ -140,4 +154,5 @@ def load(
     # Only now: everything else here works without JAX.
     module = cast(_AgentModule, importlib.import_module("starmill.learners.agent"))
     pairs = (part.partition("=") for part in contestant.options.split("&") if part)
-    return module.load(Path(contestant.what), **{key: value for key, _, value in pairs})
+    options = {key: value for key, _, value in pairs}
+    return module.load(_place(contestant.what), **options)

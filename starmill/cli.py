@@ -90,6 +90,8 @@ def _configure_logging() -> None:
     )
     # Orbax tells each of its steps through this one.
     logging.getLogger("absl").setLevel(logging.WARNING)
+    # JAX says which accelerators are not there, on every start.
+    logging.getLogger("jax").setLevel(logging.WARNING)
     for handler in logging.getLogger().handlers:
         # Beam says so on import wherever its Google extra is not installed.
         handler.addFilter(lambda record: "apitools not found" not in str(record.msg))

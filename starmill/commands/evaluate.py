@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from starmill import progress
-from starmill.benchmark import elo, evaluation, paper, referee, report, tournament
+from starmill.benchmark import elo, evaluation, pool, referee, report, tournament
 from starmill.schema import errors
 
 EXAMPLES = """\
@@ -15,9 +15,10 @@ EXAMPLES = """\
   starmill evaluate --agent bc=runs/bc --agent oac=runs/oac --opponents very_hard,hard,rush \\
       --round-robin --games 18 --parallel 2 --out eval/all
 
-A contestant is a checkpoint's folder, a difficulty of the game's own AI (very_easy ... very_hard,
-cheat_insane; "very_hard+rush" with a build), random, or a specialist (rush, economy, turtle);
-"name=what" renames it. The same seed gives the same games. Running again in the same folder
+A contestant is a checkpoint's folder, a packed agent, a difficulty of the game's own AI (very_easy
+... very_hard, cheat_insane; "very_hard+rush" with a build), random, a specialist (rush, economy,
+turtle), or a trained agent that ships (skirmish:bc, ft-bc, oac, e-oac, mzs, mzs-mcts); "name=what"
+renames it. The same seed gives the same games. Running again in the same folder
 carries on; results.csv there is what `starmill rate` reads.
 """
 
@@ -53,8 +54,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--references",
-        choices=("paper",),
-        help="rate against the paper's ratings, which stay fixed",
+        choices=tuple(pool.REFERENCES),
+        help="rate against the paper's ratings, or the embedded game's opponents' as they "
+        "ship; those stay fixed",
     )
     add("--title", default="Evaluation", help="of the reports")
     add(
@@ -123,7 +125,7 @@ def _report(
     if failures and not evaluation.has_games(args.out):
         print("no game could be played: nothing to rate", file=sys.stderr)
         return 1
-    references = paper.reference_ratings() if args.references else None
+    references = pool.REFERENCES[args.references]() if args.references else None
     content = evaluation.write_reports(
         args.out, anchor=anchor, references=references, title=args.title
     )
