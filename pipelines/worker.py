@@ -13,6 +13,7 @@ import dataclasses
 import hashlib
 import logging
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -26,6 +27,7 @@ from starmill.schema.replay import RejectReason, ReplayRow
 
 _LOG = logging.getLogger(__name__)
 SIDES = (1, 2)
+_LONGEST_PAUSE_SECONDS = 2.0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -34,7 +36,9 @@ class WorkerConfig:
 
     settings: what the converter makes.
     attempts: how often a side is played before it goes to quarantine.
-    kills: how often a game may be killed from outside before that counts as a failure.
+    kills: how often a game may be killed from outside, having played some of the replay,
+        before that counts as a failure: memory may run short at the same place each time.
+    early_kills: the same before any of it was played, which is no sign against the replay.
     one_process: play the two sides one after the other in one process, where memory is
         short; not with opponent features, which need both at once.
     """
@@ -42,15 +46,16 @@ class WorkerConfig:
     settings: settings_lib.ConverterSettings = settings_lib.UNPLUGGED
     attempts: int = 3
     kills: int = 20
+    early_kills: int = 500
     one_process: bool = False
 
     def __post_init__(self) -> None:
         """Checks that the options go together."""
         problems = []
-        if self.attempts < 1 or self.kills < 0:
+        if self.attempts < 1 or min(self.kills, self.early_kills) < 0:
             problems.append(
                 "expected attempts of 1 or more and kills of 0 or more, "
-                f"found {self.attempts} and {self.kills}"
+                f"found {self.attempts}, {self.kills} and {self.early_kills}"
             )
         if self.one_process and self.settings.add_opponent_features:
             problems.append("opponent features need two processes per game")
@@ -179,7 +184,7 @@ class Worker:
     ) -> _Made:
         """Returns what `attempt` makes of the sides, trying those again that may succeed."""
         done: _Made = {}
-        failures, kills = 0, 0
+        failures, kills, early = 0, 0, 0
         left = tuple(sides)
         while True:
             made = attempt(left)
@@ -190,14 +195,20 @@ class Worker:
                     again.append(side)
             if not again:
                 return done
-            killed = all(isinstance(done[s], errors.EngineKilled) for s in again)
-            kills, failures = kills + killed, failures + (not killed)
+            kill = _outside_kill([done[side] for side in again])
+            failures += kill is None
+            kills += kill is not None and kill.in_play
+            early += kill is not None and not kill.in_play
             limit = self._config.attempts
             if any(isinstance(done[s], errors.ConverterError) for s in again):
                 # A message can be garbled on its way, but a second time it is the replay.
                 limit = min(limit, 2)
-            if failures >= limit or kills > self._config.kills:
+            too_often = kills > self._config.kills or early > self._config.early_kills
+            if failures >= limit or too_often:
                 return done
+            if kill is not None:
+                # Whoever kills (a kernel short of memory) may need time to be done with it.
+                time.sleep(min(_LONGEST_PAUSE_SECONDS, 0.05 * (kills + early)))
             left = tuple(again)
 
     def _play_side(
@@ -209,6 +220,7 @@ class Worker:
         counts: _Counts,
     ) -> _Encoded | Exception:
         counts.add(attempts=1)
+        played = 0
         try:
             with self._pool.lease(executable) as (game,):
                 player = playback.Player(
@@ -220,9 +232,10 @@ class Worker:
                     with contextlib.closing(stream):  # type: ignore[type-var]  # a generator
                         return self._encode(info, stream, frames)
                 finally:
-                    counts.add(loops_played=player.loops_played)
+                    played = player.loops_played
+                    counts.add(loops_played=played)
         except errors.StarmillError as error:
-            return error
+            return _with_progress(error, played)
 
     def _play_pair(
         self,
@@ -246,7 +259,8 @@ class Worker:
                         raise outcome  # both games are in doubt
                 return made
         except errors.StarmillError as error:
-            return dict.fromkeys(sides, error)
+            played = sum(player.loops_played for player in players)
+            return dict.fromkeys(sides, _with_progress(error, played))
         finally:
             counts.add(loops_played=sum(player.loops_played for player in players))
 
@@ -286,6 +300,24 @@ class Worker:
             loop = int(step["game_loop"])
             encoder.add(step)
         return _Encoded(encoder.finish(), encoder.steps, loop)
+
+
+def _outside_kill(
+    outcomes: Sequence[_Encoded | Exception],
+) -> errors.EngineKilled | None:
+    """Returns the kill that all of them failed by, the one latest in play; None if not all."""
+    found = [one for one in outcomes if isinstance(one, errors.EngineKilled)]
+    if len(found) < len(outcomes):
+        return None
+    return max(found, key=lambda kill: kill.in_play)
+
+
+def _with_progress(
+    error: errors.StarmillError, loops_played: int
+) -> errors.StarmillError:
+    if isinstance(error, errors.EngineKilled):
+        error.in_play = loops_played > 0
+    return error
 
 
 def _may_pass(outcome: _Encoded | Exception) -> bool:

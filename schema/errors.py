@@ -50,7 +50,12 @@ class EngineCrashed(EngineError):
 
 
 class EngineKilled(EngineCrashed):
-    """A signal from outside ended the process; the replay is not to blame."""
+    """A signal from outside ended the process; the replay is not to blame.
+
+    in_play: whether some of the replay had been played by then.
+    """
+
+    in_play = False
 
 
 class EngineTimeout(EngineError):

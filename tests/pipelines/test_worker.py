@@ -1,5 +1,6 @@
 """One replay to episodes: against the embedded game, well-behaved and faulty."""
 
+import contextlib
 import dataclasses
 import json
 from pathlib import Path
@@ -232,30 +233,40 @@ def test_a_replay_of_the_real_game_is_refused_with_a_reason(pool, shared):
 
 
 class KilledOnce:
-    """A pool whose first games are killed as soon as they are lent."""
+    """A pool whose first games are killed: when lent, or once they have played."""
 
-    def __init__(self, pool: sc2.Pool, kills: int) -> None:
-        self._pool, self.kills = pool, kills
+    def __init__(self, pool: sc2.Pool, kills: int, *, in_play: bool = False) -> None:
+        self._pool, self.kills, self._in_play = pool, kills, in_play
         self.installation, self.config = pool.installation, pool.config
 
+    @contextlib.contextmanager
     def lease(self, executable, count=1):
-        if self.kills:
-            self.kills -= 1
+        kill, self.kills = self.kills > 0, max(0, self.kills - 1)
+        if kill and not self._in_play:
             raise errors.EngineKilled("a signal from outside ended the game")
-        return self._pool.lease(executable, count)
+        with self._pool.lease(executable, count) as games:
+            yield games
+            if kill:
+                raise errors.EngineKilled("a signal from outside ended the game")
 
 
-def test_kills_from_outside_do_not_count_as_attempts(pool, plain):
+@pytest.mark.parametrize("in_play", [False, True])
+def test_kills_from_outside_do_not_count_as_attempts(pool, plain, in_play, monkeypatch):
+    monkeypatch.setattr(worker, "_LONGEST_PAUSE_SECONDS", 0.01)
     data = short_games.short_game(1)
-    made = KilledOnce(pool, kills=6)
+    made = KilledOnce(pool, kills=6, in_play=in_play)
     result = worker.Worker(made, worker.WorkerConfig(attempts=1)).run(
         data, row_of(data)
     )
     assert content(result) == content(plain)
-    made = KilledOnce(pool, kills=100)
-    config = worker.WorkerConfig(attempts=1, kills=3)
+    # Before a loop is played kills say nothing of the replay, so the other bound does not hold.
+    made = KilledOnce(pool, kills=100, in_play=in_play)
+    bound = {"kills" if in_play else "early_kills": 3}
+    other = {"early_kills" if in_play else "kills": 0}
+    config = worker.WorkerConfig(attempts=1, **bound, **other)
     result = worker.Worker(made, config).run(data, row_of(data))
     assert [row.reason for row in result.quarantine] == ["engine_crashed"] * 2
+    assert made.kills == 100 - 2 * 4
 
 
 def test_an_unknown_outcome_is_a_reason(pool):

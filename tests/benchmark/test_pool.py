@@ -1,0 +1,102 @@
+"""The agents that ship: files, names, ratings, and that they play."""
+
+import hashlib
+import json
+
+import pytest
+
+from starmill import cli
+from starmill.benchmark import contestants, elo, pool, results
+from starmill.learners import packed
+from starmill.schema import errors
+from starmill.schema import settings as settings_lib
+from tests.benchmark import tournaments
+from tests.benchmark.test_rate_command import write_csv
+
+
+@pytest.mark.parametrize("name", pool.AGENTS)
+def test_a_word_means_a_file_that_ships(name):
+    one = contestants.contestant(f"skirmish:{name}")
+    path, options = pool.shipped(f"skirmish:{name}")
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    assert one.name == f"skirmish-{name}"
+    assert one.kind == contestants.CHECKPOINT
+    assert one.options == options == ("search=20" if name == "mzs-mcts" else "")
+    assert one.digest == f"sha256:{digest}" + (f"?{options}" if options else "")
+
+
+def test_options_can_be_added_and_the_name_changed():
+    one = contestants.contestant("calm=skirmish:mzs-mcts?temperature=0.5")
+    assert (one.name, one.options) == ("calm", "search=20&temperature=0.5")
+    assert one.digest.endswith("?search=20&temperature=0.5")
+
+
+def test_a_name_that_does_not_ship_is_refused_with_those_that_do():
+    with pytest.raises(errors.ConfigError, match="skirmish:bc, skirmish:ft-bc"):
+        contestants.contestant("skirmish:alphastar")
+
+
+def test_each_file_is_the_agent_it_says_trained_on_the_embedded_game():
+    kinds = {"e-oac": "eoac"}
+    datasets = set()
+    for name, one in pool.AGENTS.items():
+        meta, _ = packed.load(pool.shipped(f"skirmish:{name}")[0])
+        assert meta.run["agent"] == kinds.get(one.file, one.file)
+        assert meta.fingerprint
+        datasets.add(meta.dataset)
+    assert len(datasets) == 1
+    assert "@1.0.0#sha256:" in datasets.pop()
+
+
+def test_every_reference_opponent_has_a_rating():
+    ratings = pool.ratings()
+    assert set(ratings) >= {f"skirmish-{name}" for name in pool.AGENTS}
+    assert ratings[elo.ANCHOR] == elo.ANCHOR_ELO
+
+
+def test_a_new_agent_is_rated_against_them(tmp_path, capsys):
+    truth = {**pool.ratings(), "mine": 700.0}
+    games = [
+        game
+        for game in tournaments.play(truth, 90, 5)
+        if "mine" in (game.home, game.away)
+    ]
+    path = write_csv(tmp_path / "results.csv", games)
+    assert cli.main(["rate", str(path), "--references", "skirmish", "--json"]) == 0
+    lines = json.loads(capsys.readouterr().out)
+    assert lines["mine"]["elo_low"] < 700 < lines["mine"]["elo_high"]
+    for name, rating in pool.ratings().items():
+        assert lines[name]["elo"] == rating
+        assert lines[name]["status"] == "fixed"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "bc",
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in pool.AGENTS
+            if name != "bc"
+        ),
+    ],
+)
+def test_it_plays(name, tmp_path):
+    """Half a minute of a game: actions reach the game, and the replay is kept."""
+    out = tmp_path / "games"
+    command = [
+        "evaluate", "--agent", f"skirmish:{name}", "--opponents", "very_easy",
+        "--games", "1", "--max-minutes", "0.5", "--sc2", "skirmish", "--out", str(out),
+    ]  # fmt: skip
+    assert cli.main(command) == 0
+    (row,) = results.read_results(out / "results.csv")
+    assert row.home_digest == contestants.contestant(f"skirmish:{name}").digest
+    assert (row.ending, row.outcome) == ("limit", 0)
+    assert (out / row.replay).stat().st_size > 0
+
+
+def test_loading_needs_no_folder_of_the_user():
+    made = contestants.load(
+        contestants.contestant("skirmish:bc"), settings_lib.UNPLUGGED
+    )
+    assert made.settings == settings_lib.UNPLUGGED
