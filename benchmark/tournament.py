@@ -21,6 +21,7 @@ from typing import NamedTuple, Protocol
 from google.protobuf.message import DecodeError
 
 from starmill.benchmark import results, schedule
+from starmill.engines import lifeline
 from starmill.schema import errors
 
 _LOG = logging.getLogger(__name__)
@@ -221,6 +222,7 @@ def _work(make_referee: MakeReferee, connection: Connection) -> None:
     """A worker's life: games come in, answers go out, until the other end closes."""
     # Ctrl-C reaches the whole group; the parent decides, by closing the connection.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    lifeline.end_with_parent()
     try:
         referee = make_referee()
     except errors.StarmillError as error:

@@ -20,7 +20,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from starmill.engines.skirmish import bots, ladder, maps, match
+from starmill.engines import lifeline
+from starmill.engines.skirmish import bots, maps, match
 from starmill.engines.skirmish import game as game_lib
 from starmill.engines.skirmish.scene import Dice
 
@@ -214,7 +215,7 @@ def main() -> int:
     with (
         args.out.open("w", encoding="utf-8", newline="") as stream,
         concurrent.futures.ProcessPoolExecutor(
-            args.parallel, context, ladder.end_with_parent
+            args.parallel, context, lifeline.end_with_parent
         ) as pool,
     ):
         writer = None

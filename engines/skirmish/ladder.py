@@ -14,13 +14,13 @@ import io
 import json
 import multiprocessing
 import os
-import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from starmill.engines import lifeline
 from starmill.engines.skirmish import maps, play, versions, warmup
 from starmill.schema import errors
 
@@ -176,23 +176,11 @@ def _played(todo: Sequence[Pairing], out: Path, parallel: int) -> Any:
     # Spawned, not forked: a fork would copy the compiler's threads half-way.
     context = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(
-        parallel, mp_context=context, initializer=end_with_parent
+        parallel, mp_context=context, initializer=lifeline.end_with_parent
     ) as pool:
         running = {pool.submit(play_pairing, match, out): match for match in todo}
         for future in concurrent.futures.as_completed(running):
             yield running[future], future.result()
-
-
-def end_with_parent() -> None:
-    """Makes this worker process end when the one that started it does, however that ends."""
-    parent = multiprocessing.parent_process()
-
-    def wait() -> None:
-        if parent is not None:
-            parent.join()
-            os._exit(1)
-
-    threading.Thread(target=wait, daemon=True, name="parent").start()
 
 
 def _table(rows: Sequence[dict[str, Any]]) -> bytes:

@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import signal
+import time
 from pathlib import Path
 
 from starmill.benchmark import schedule, tournament
@@ -12,9 +13,13 @@ from starmill.schema import errors
 
 @dataclasses.dataclass(frozen=True)
 class Scripted:
-    """Outcomes follow from the fixture alone. crash_once, garbled_once, die_once, kill_parent: games during which
-    the engine fails or sends garbage, the worker dies, or the whole run is killed, the first time; hopeless: always;
-    mistaken: in which an agent does not work."""
+    """Outcomes follow from the fixture alone.
+
+    crash_once, garbled_once, die_once, kill_parent: games during which the engine fails or
+    sends garbage, the worker dies, or the whole run is killed, the first time; the worker
+    that kills leaves its id in a file and plays on. hopeless: always. mistaken: in which
+    an agent does not work.
+    """
 
     folder: str
     crash_once: tuple[str, ...] = ()
@@ -53,7 +58,9 @@ class Scripted:
         if game in self.die_once and self._first_time(game):
             os._exit(3)
         if game in self.kill_parent and self._first_time(game):
+            (Path(self.folder) / "worker").write_text(str(os.getpid()))
             os.kill(os.getppid(), signal.SIGKILL)
+            time.sleep(600)
         return tournament.Played(
             outcome=fixture.seed % 3 - 1,
             game_loops=1000 + fixture.seed % 977,
