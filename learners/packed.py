@@ -1,7 +1,7 @@
 """An agent in one small file: what a checkpoint needs to act, to hand on or to ship.
 
 A zip of
-    meta.json    the checkpoint's `Meta`
+    meta.json    {"meta": the checkpoint's `Meta`, "arrays": the names of all parameters}
     arrays/PATH  each parameter as .npy, floats in half precision
 without optimiser and critic's targets, about a tenth of a checkpoint. Its bytes depend on the content
 alone, so the file's hash names the agent.
@@ -11,6 +11,7 @@ import dataclasses
 import io
 import json
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,17 @@ _META = "meta.json"
 _ARRAYS = "arrays/"
 # Zip knows no earlier day; a clock's time would be in the hash.
 _DAY = (1980, 1, 1, 0, 0, 0)
+# What zipfile, zlib, json and numpy raise on bytes that are not what they were.
+_DAMAGE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    KeyError,
+    TypeError,
+    ValueError,
+    EOFError,
+    OSError,
+    RuntimeError,
+)
 # Parameters, and the behaviour policy that OAC's other arguments come from.
 _KEPT = ("0/", "2/behaviour/")
 
@@ -31,13 +43,13 @@ _KEPT = ("0/", "2/behaviour/")
 def pack(folder: Path, path: Path) -> None:
     """Writes the newest checkpoint of a run as one file; what was there is replaced."""
     meta, arrays = checkpoint.load(folder)
+    kept = sorted(name for name in arrays if name.startswith(_KEPT))
+    content = {"meta": dataclasses.asdict(meta), "arrays": kept}
     partial = path.with_name(path.name + ".partial")
     with zipfile.ZipFile(partial, "w") as file:
-        text = json.dumps(dataclasses.asdict(meta), indent=1, sort_keys=True)
-        _add(file, _META, text.encode())
-        for name in sorted(arrays):
-            if name.startswith(_KEPT):
-                _add(file, _ARRAYS + name, _npy(arrays[name], f"{folder}: {name}"))
+        _add(file, _META, json.dumps(content, indent=1, sort_keys=True).encode())
+        for name in kept:
+            _add(file, _ARRAYS + name, _npy(arrays[name], f"{folder}: {name}"))
     partial.replace(path)
 
 
@@ -47,17 +59,17 @@ def load(path: Path) -> tuple[checkpoint.Meta, dict[str, NDArray[Any]]]:
         return checkpoint.load(path)
     try:
         with zipfile.ZipFile(path) as file:
-            meta = json.loads(file.read(_META))
+            content = json.loads(file.read(_META))
+            # By the list, not by what the zip's directory has: damage can shorten that.
             arrays = {
-                name.removeprefix(_ARRAYS): _floats(file.read(name))
-                for name in file.namelist()
-                if name.startswith(_ARRAYS)
+                name: _floats(file.read(_ARRAYS + name)) for name in content["arrays"]
             }
-    except (zipfile.BadZipFile, KeyError, ValueError, EOFError, OSError) as error:
+            meta = checkpoint.checked_meta(content["meta"], path)
+    except _DAMAGE as error:
         raise errors.FormatError(
             f"{path}: expected an agent as `starmill pack` writes it: {error}"
         ) from error
-    return checkpoint.checked_meta(meta, path), arrays
+    return meta, arrays
 
 
 def _add(file: zipfile.ZipFile, name: str, data: bytes) -> None:
