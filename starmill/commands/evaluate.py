@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from starmill import progress
-from starmill.benchmark import elo, evaluation, pool, referee, report, tournament
+from starmill.benchmark import elo, evaluation, paper, referee, report, tournament
 from starmill.schema import errors
 
 EXAMPLES = """\
@@ -54,9 +54,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--references",
-        choices=tuple(pool.REFERENCES),
-        help="rate against the paper's ratings, or the embedded game's opponents' as they "
-        "ship; those stay fixed",
+        choices=("paper",),
+        help="rate against the paper's ratings, which stay fixed",
     )
     add("--title", default="Evaluation", help="of the reports")
     add(
@@ -125,7 +124,7 @@ def _report(
     if failures and not evaluation.has_games(args.out):
         print("no game could be played: nothing to rate", file=sys.stderr)
         return 1
-    references = pool.REFERENCES[args.references]() if args.references else None
+    references = paper.reference_ratings() if args.references else None
     content = evaluation.write_reports(
         args.out, anchor=anchor, references=references, title=args.title
     )

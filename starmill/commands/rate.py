@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from starmill.benchmark import elo, page, pool, report, results, standings, winrates
+from starmill.benchmark import elo, page, paper, report, results, standings, winrates
 from starmill.schema import errors
 
 EXAMPLES = """\
@@ -15,7 +15,6 @@ EXAMPLES = """\
   starmill rate results.csv --intervals bootstrap --html report.html
   starmill rate new.csv --references ratings.json    one new agent against fixed ratings
   starmill rate new.csv --references paper           against the paper's printed ratings
-  starmill rate new.csv --references skirmish        against the embedded game's opponents'
 
 The file is CSV with the columns home, away, home_race, away_race (terran, zerg, protoss) and
 outcome (1 home won, 0 draw, -1 home lost); what `starmill evaluate` writes has them.
@@ -36,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--references",
-        metavar="RATINGS.json|paper|skirmish",
+        metavar="RATINGS.json|paper",
         help="ratings that stay fixed: {agent: elo}, or what --json printed; others are "
         "rated one by one against them",
     )
@@ -99,8 +98,8 @@ def _write_reports(
 
 
 def _references(where: str) -> dict[str, float]:
-    if where in pool.REFERENCES:
-        return pool.REFERENCES[where]()
+    if where == "paper":
+        return paper.reference_ratings()
     path = Path(where)
     try:
         data: Any = json.loads(path.read_text("utf-8"))

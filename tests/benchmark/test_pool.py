@@ -1,17 +1,14 @@
-"""The agents that ship: files, names, ratings, and that they play."""
+"""The agents that ship: files, names, and that they play."""
 
 import hashlib
-import json
 
 import pytest
 
 from starmill import cli
-from starmill.benchmark import contestants, elo, pool, results
+from starmill.benchmark import contestants, pool, results
 from starmill.learners import packed
 from starmill.schema import errors
 from starmill.schema import settings as settings_lib
-from tests.benchmark import tournaments
-from tests.benchmark.test_rate_command import write_csv
 
 
 @pytest.mark.parametrize("name", pool.AGENTS)
@@ -46,28 +43,6 @@ def test_each_file_is_the_agent_it_says_trained_on_the_embedded_game():
         datasets.add(meta.dataset)
     assert len(datasets) == 1
     assert "@1.0.0#sha256:" in datasets.pop()
-
-
-def test_every_reference_opponent_has_a_rating():
-    ratings = pool.ratings()
-    assert set(ratings) >= {f"skirmish-{name}" for name in pool.AGENTS}
-    assert ratings[elo.ANCHOR] == elo.ANCHOR_ELO
-
-
-def test_a_new_agent_is_rated_against_them(tmp_path, capsys):
-    truth = {**pool.ratings(), "mine": 700.0}
-    games = [
-        game
-        for game in tournaments.play(truth, 90, 5)
-        if "mine" in (game.home, game.away)
-    ]
-    path = write_csv(tmp_path / "results.csv", games)
-    assert cli.main(["rate", str(path), "--references", "skirmish", "--json"]) == 0
-    lines = json.loads(capsys.readouterr().out)
-    assert lines["mine"]["elo_low"] < 700 < lines["mine"]["elo_high"]
-    for name, rating in pool.ratings().items():
-        assert lines[name]["elo"] == rating
-        assert lines[name]["status"] == "fixed"
 
 
 @pytest.mark.parametrize(
