@@ -30,11 +30,6 @@ _GEYSERS = tuple(
     for dense, name in enumerate(vocab.names("unit_types"))
     if "VespeneGeyser" in name
 )
-# World units: what the game keeps free between a resource and a town hall, half of the hall, and
-# what positions on the grid of actions and the game's own grid of buildings can be off together.
-_RESOURCE_MARGIN = 3.0
-_HALL_HALF_WIDTH = 2.5
-_ROUNDING = 0.9
 
 
 class Specialist:
@@ -419,6 +414,7 @@ class Specialist:
     def _free_base(self, halls: Ints) -> NDArray[np.float64] | None:
         """Returns a place for a town hall by the nearest mineral fields without one."""
         fields = self._places(self._neutral(_MINERALS))
+        resources = np.concatenate([fields, self._places(self._neutral(_GEYSERS))])
         own = self._places(halls)
         if not len(fields) or self._start is None:
             return None
@@ -430,10 +426,11 @@ class Specialist:
             return None
         first = left[np.argmin(np.linalg.norm(left - self._start, axis=1))]
         cluster = left[np.linalg.norm(left - first, axis=1) < 14 * self._scale]
-        steps = np.arange(-11, 11.5, 0.5) * self._scale
+        steps = np.arange(-9, 9.5, 0.5) * self._scale
         grid = np.stack(np.meshgrid(steps, steps), axis=-1).reshape(-1, 2)
         spots = np.rint(cluster.mean(0) + grid)
-        fit = spots[self._is_clear_of_resources(spots)]
+        gaps = np.linalg.norm(spots[:, None] - resources[None], axis=2).min(1)
+        fit = spots[gaps >= 6.6 * self._scale]
         if not len(fit):
             return None
         cost = np.linalg.norm(fit[:, None] - cluster[None], axis=2).sum(1)
@@ -441,19 +438,6 @@ class Specialist:
             if self._is_open_ground(fit[index]):
                 return np.asarray(fit[index])
         return None
-
-    def _is_clear_of_resources(self, spots: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Returns for each place whether the game lets a town hall stand there.
-
-        Three cells are kept free around what each resource takes.
-        """
-        clear = np.ones(len(spots), bool)
-        for types, half in ((_MINERALS, (1.0, 0.5)), (_GEYSERS, (1.5, 1.5))):
-            places = self._places(self._neutral(types))
-            kept = np.array(half) + _RESOURCE_MARGIN + _HALL_HALF_WIDTH + _ROUNDING
-            gaps = np.abs(spots[:, None] - places[None]) / self._scale
-            clear &= np.all(np.any(gaps >= kept, axis=2), axis=1)
-        return clear
 
     def _is_open_ground(self, place: NDArray[np.float64]) -> bool:
         plane = self._observation["minimap_buildable"]
