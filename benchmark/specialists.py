@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starmill.benchmark import agent as agent_lib
+from starmill.benchmark import building_sites
 from starmill.benchmark.styles import HALL_COST, PLANS, Style
 from starmill.schema import settings as settings_lib
 from starmill.schema import specs, vocab
 
 Arrays = dict[str, NDArray[Any]]
 Ints = NDArray[np.int64]
-
 
 _MINERALS = tuple(
     dense
@@ -56,6 +56,9 @@ class Specialist:
         self._start: NDArray[np.float64] | None = None
         self._visited: list[NDArray[np.float64]] = []
         self._tried: dict[str, int] = {}
+        self._sites: list[NDArray[np.float64]] = []
+        self._settler = -1  # tag of the worker that is to build a town hall
+        self._attempts = 0  # workers sent to build the next hall, and their orders to
 
     def act(self, observation: Arrays) -> Arrays:
         """Returns the first action that anything calls for; else waits a little."""
@@ -69,6 +72,7 @@ class Specialist:
     def _priorities(self) -> list[Callable[[], Arrays | None]]:
         return [
             self._gather,
+            self._spread_workers,
             self._defend,
             self._add_supply,
             self._train_workers,
@@ -167,32 +171,63 @@ class Specialist:
         return True
 
     def _gather(self) -> Arrays | None:
-        idle = self._idle(self._mine(self._plan.worker))
+        idle = self._without_settler(self._idle(self._mine(self._plan.worker)))
         fields = self._neutral(_MINERALS)
         halls = self._mine(*self._plan.halls)
         if not len(idle) or not len(fields) or not len(halls):
             return None
-        home = self._places(halls)[self._loop // 64 % len(halls)]
+        home = self._places(halls)[np.argmax(self._room(halls))]
+        return self._gather_at(home, fields, idle[:1])
+
+    def _gather_at(
+        self, home: NDArray[np.float64], fields: Ints, workers: Ints
+    ) -> Arrays:
         near = np.linalg.norm(self._places(fields) - home, axis=1)
         nearest = fields[np.argsort(near, kind="stable")[:8]]
         target = int(nearest[int(self._generator.integers(len(nearest)))])
-        return self._command("Harvest_Gather_unit", idle[:1], target=target)
+        return self._command("Harvest_Gather_unit", workers, target=target)
+
+    def _room(self, halls: Ints) -> NDArray[np.int32]:
+        """Returns how many more workers each town hall can use; negative: too many."""
+        ideal = self._column("ideal_harvesters", halls)
+        return np.asarray(ideal - self._column("assigned_harvesters", halls))
+
+    def _spread_workers(self) -> Arrays | None:
+        """Sends workers from a base that has too many to one that lacks some."""
+        halls = self._mine(*self._plan.halls)
+        if len(halls) < 2:
+            return None
+        room, places = self._room(halls), self._places(halls)
+        moved = min(int(room.max()), -int(room.min()))
+        fields = self._neutral(_MINERALS)
+        # Fewer than four are not worth the walk.
+        if moved < 4 or not len(fields) or not self._again("spread", 224):
+            return None
+        workers = self._builders()
+        gaps = np.linalg.norm(self._places(workers) - places[np.argmin(room)], axis=1)
+        workers = workers[gaps < 14 * self._scale][:moved]
+        home = places[np.argmax(room)]
+        return self._gather_at(home, fields, workers) if len(workers) else None
 
     def _soldiers(self) -> Ints:
         return self._mine(self._plan.soldier)
 
     def _defend(self) -> Arrays | None:
-        enemies, soldiers = self._enemies(), self._soldiers()
-        halls = self._mine(*self._plan.halls, ready=False)
-        if not len(enemies) or not len(soldiers) or not len(halls):
+        soldiers, threat = self._soldiers(), self._threat()
+        if threat is None or not len(soldiers) or not self._again("defend", 45):
             return None
-        places = self._places(enemies)
-        gaps = np.linalg.norm(places[:, None] - self._places(halls)[None], axis=2)
-        close = gaps.min(1) < 22 * self._scale
-        if not close.any() or not self._again("defend", 45):
-            return None
-        threat = places[np.argmin(gaps.min(1))]
         return self._command("Attack_pt", soldiers, place=threat)
+
+    def _threat(self) -> NDArray[np.float64] | None:
+        """Returns where the enemy is who is nearest to a town hall, None if far away."""
+        halls = self._mine(*self._plan.halls, ready=False)
+        places = self._places(self._enemies())
+        if not len(places) or not len(halls):
+            return None
+        gaps = np.linalg.norm(places[:, None] - self._places(halls)[None], axis=2)
+        if gaps.min() >= 22 * self._scale:
+            return None
+        return np.asarray(places[np.argmin(gaps.min(1))])
 
     def _add_supply(self) -> Arrays | None:
         wanted = 3 + 2 * min(len(self._mine(self._plan.soldiers_from)), 6)
@@ -236,26 +271,65 @@ class Specialist:
         wanted = min(wanted, 1 + max(0, workers - 10) // 3)
         if have + self._ordered(function) >= wanted:
             return None
-        if self._minerals < self._plan.production_cost:
+        if self._minerals < self._plan.production_cost + self._savings():
             return None
         if self._race != "zerg" and not len(self._mine(self._plan.supply)):
             return None
         return self._build("production", radius=2.0)
 
+    def _lacks_base(self) -> bool:
+        """Returns whether it is time for another town hall, or for one at all."""
+        halls = len(self._mine(*self._plan.halls, ready=False))
+        if halls >= self._style.bases or not self._has_production():
+            return False
+        # Each base can use this many workers on its minerals.
+        return len(self._mine(self._plan.worker)) >= 16 * halls
+
+    def _savings(self) -> int:
+        """Returns the minerals to keep for a further town hall; none when under attack."""
+        lacks = len(self._mine(*self._plan.halls)) and self._lacks_base()
+        if not lacks or self._threat() is not None or not self._base_places():
+            return 0
+        return HALL_COST[self._race]
+
     def _add_base(self) -> Arrays | None:
-        halls = self._mine(*self._plan.halls, ready=False)
-        under_way = self._ordered(self._plan.functions["hall"])
-        if len(halls) + under_way >= self._style.bases or not self._has_production():
+        function = self._plan.functions["hall"]
+        if not self._lacks_base():
+            self._settler, self._attempts = -1, 0
             return None
-        if self._minerals < HALL_COST[self._race]:
+        missing = HALL_COST[self._race] - self._minerals
+        places = self._base_places()
+        # The walk there takes long enough to earn the rest.
+        if missing > 100 or self._ordered(function) or not places:
             return None
-        place = self._free_base(halls)
-        builders = self._builders()
-        if place is None or not len(builders) or not self._again("hall", 220):
+        # The next best after some vain attempts: something unseen is in the way.
+        place = places[self._attempts // 4 % len(places)]
+        settler = self._settlers(place)
+        if not len(settler):
             return None
-        return self._command(
-            self._plan.functions["hall"], builders[:1], place=place, delay=8
-        )
+        if not self._ground().is_explored(place):
+            # The game lets nobody build on ground that was never seen.
+            again = self._again("explore", 112)
+            return self._command("Move_pt", settler, place=place) if again else None
+        if missing > 0 or not self._again("hall", 220):
+            return None
+        self._attempts += 1
+        return self._command(function, settler, place=place, delay=8)
+
+    def _settlers(self, place: NDArray[np.float64]) -> Ints:
+        """Returns the worker that is to build a town hall: always the same while it lives."""
+        workers = self._mine(self._plan.worker)
+        chosen = workers[self._column("tag", workers) == self._settler]
+        if not len(chosen):
+            free = self._builders()
+            gaps = np.linalg.norm(self._places(free) - place, axis=1)
+            chosen = free[np.argsort(gaps, kind="stable")[:1]]
+            self._settler = int(self._column("tag", chosen)[0]) if len(chosen) else -1
+            self._attempts += 1
+        return chosen
+
+    def _without_settler(self, rows: Ints) -> Ints:
+        return rows[self._column("tag", rows) != self._settler]
 
     def _add_defence(self) -> Arrays | None:
         plan = self._plan
@@ -276,7 +350,7 @@ class Specialist:
     def _train_soldiers(self) -> Arrays | None:
         if not len(self._mine(self._plan.production)) or self._food_left < 1:
             return None
-        if self._minerals < self._plan.soldier_cost:
+        if self._minerals < self._plan.soldier_cost + self._savings():
             return None
         trainers = self._mine(self._plan.soldiers_from)
         trainers = trainers[self._column("order_length", trainers) < 2]
@@ -345,7 +419,7 @@ class Specialist:
             if key in ("supply", "production", "hall", "defence", "defence_needs")
         ]
         free = ~np.isin(self._column("order_id_0", workers), building)
-        return workers[free]
+        return self._without_settler(workers[free])
 
     def _build(self, what: str, radius: float) -> Arrays | None:
         builders = self._builders()
@@ -376,7 +450,7 @@ class Specialist:
         sizes = self._column("radius", np.arange(len(self._units))).astype(np.float64)
         fields = np.concatenate([self._neutral(_MINERALS), self._neutral(_GEYSERS)])
         clear = self._places(fields)
-        hall = self._places(halls)
+        hall, ground = self._places(halls), self._ground()
         for _ in range(60):
             angle, far = self._generator.random(2)
             far = (reach[0] + far * (reach[1] - reach[0])) * self._scale
@@ -384,7 +458,7 @@ class Specialist:
                 anchor
                 + far * np.array([np.cos(2 * np.pi * angle), np.sin(2 * np.pi * angle)])
             )
-            if not self._is_buildable(place, radius):
+            if not ground.is_free(place, radius, on_creep=self._plan.near == "creep"):
                 continue
             gaps = np.linalg.norm(taken - place, axis=1) / self._scale
             if (gaps < radius + np.minimum(sizes, 3.0) + 0.6).any():
@@ -398,54 +472,29 @@ class Specialist:
                 return np.asarray(place)
         return None
 
-    def _is_buildable(self, place: NDArray[np.float64], radius: float) -> bool:
-        plane = self._observation["minimap_buildable"]
-        creep = self._observation["minimap_creep"]
-        ratio = plane.shape[0] / self._resolution
-        for dx in (-radius, 0.0, radius):
-            for dy in (-radius, 0.0, radius):
-                x, y = ((place + np.array([dx, dy]) * self._scale) * ratio).astype(int)
-                if not (0 <= x < plane.shape[1] and 0 <= y < plane.shape[0]):
-                    return False
-                if not plane[y, x] or (creep[y, x] > 0) != (self._plan.near == "creep"):
-                    return False
-        return True
-
-    def _free_base(self, halls: Ints) -> NDArray[np.float64] | None:
-        """Returns a place for a town hall by the nearest mineral fields without one."""
-        fields = self._places(self._neutral(_MINERALS))
-        resources = np.concatenate([fields, self._places(self._neutral(_GEYSERS))])
-        own = self._places(halls)
-        if not len(fields) or self._start is None:
-            return None
-        # Without a hall left, the first free base is home again.
-        away = np.linalg.norm(fields[:, None] - own[None], axis=2)
-        away = away.min(1, initial=np.inf)
-        left = fields[away > 14 * self._scale]
-        if not len(left):
-            return None
-        first = left[np.argmin(np.linalg.norm(left - self._start, axis=1))]
-        cluster = left[np.linalg.norm(left - first, axis=1) < 14 * self._scale]
-        steps = np.arange(-9, 9.5, 0.5) * self._scale
-        grid = np.stack(np.meshgrid(steps, steps), axis=-1).reshape(-1, 2)
-        spots = np.rint(cluster.mean(0) + grid)
-        gaps = np.linalg.norm(spots[:, None] - resources[None], axis=2).min(1)
-        fit = spots[gaps >= 6.6 * self._scale]
-        if not len(fit):
-            return None
-        cost = np.linalg.norm(fit[:, None] - cluster[None], axis=2).sum(1)
-        for index in np.argsort(cost, kind="stable")[:40]:
-            if self._is_open_ground(fit[index]):
-                return np.asarray(fit[index])
-        return None
-
-    def _is_open_ground(self, place: NDArray[np.float64]) -> bool:
-        plane = self._observation["minimap_buildable"]
-        ratio = plane.shape[0] / self._resolution
-        x, y = (place * ratio).astype(int)
-        reach = max(1, int(2.5 * self._scale * ratio))
-        inside = (
-            reach <= x < plane.shape[1] - reach and reach <= y < plane.shape[0] - reach
+    def _ground(self) -> building_sites.Ground:
+        seen = self._observation
+        return building_sites.Ground(
+            buildable=seen["minimap_buildable"] > 0,
+            pathable=seen["minimap_pathable"] > 0,
+            creep=seen["minimap_creep"] > 0,
+            # 1 seen before, 2 seen now; 0 and 3 are hidden.
+            explored=np.isin(seen["minimap_visibility_map"], (1, 2)),
+            ratio=seen["minimap_buildable"].shape[0] / self._resolution,
+            scale=self._scale,
         )
-        window = plane[y - reach : y + reach + 1, x - reach : x + reach + 1]
-        return bool(inside and window.all())
+
+    def _base_places(self) -> list[NDArray[np.float64]]:
+        """Returns where a town hall could stand, the nearest first; looks now and then."""
+        if self._start is None or not self._again("sites", 112):
+            return self._sites
+        halls = self._mine(*self._plan.halls, ready=False)
+        # Without a hall left, the first free base is home again.
+        self._sites = building_sites.town_hall_places(
+            self._places(self._neutral(_MINERALS)),
+            self._places(self._neutral(_GEYSERS)),
+            self._places(np.concatenate([halls, self._enemies()])),
+            self._ground(),
+            self._start,
+        )
+        return self._sites
