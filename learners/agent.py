@@ -133,6 +133,13 @@ class Actor:
         self._run, self._options = run, options
         self._params, self._behaviour = params, behaviour
         self._settings = run.algorithm.settings
+        every = specs.episode_specs(self._settings)
+        self._inputs = {
+            key: spec.shape
+            for key, spec in every.items()
+            if not key.startswith("action/")
+        }
+        self._arguments = tuple(specs.action_specs(self._settings))
         self._act = jax.jit(functools.partial(_act, run=run, options=options))
 
     @property
@@ -193,10 +200,9 @@ class Actor:
             ),
         )
         actions = {name: np.asarray(value) for name, value in actions.items()}
-        wanted = specs.action_specs(self._settings)
         out = []
         for i, memory in enumerate(memories):
-            one = {name: np.asarray(actions[name][i]) for name in wanted}
+            one = {name: np.asarray(actions[name][i]) for name in self._arguments}
             memory.step += 1
             memory.state = jax.tree.map(lambda leaf, i=i: leaf[i : i + 1], states)
             memory.previous = {
@@ -206,18 +212,12 @@ class Actor:
         return out
 
     def _prepare(self, observation: Arrays, memory: Memory) -> Arrays:
-        wanted = specs.episode_specs(self._settings)
-        missing = sorted(
-            key
-            for key in wanted
-            if not key.startswith("action/") and key not in observation
-        )
+        missing = sorted(key for key in self._inputs if key not in observation)
         if missing:
             raise errors.SpecError(f"observation: expected {missing} too")
         one = {
-            key: np.asarray(observation[key]).reshape(wanted[key].shape)
-            for key in wanted
-            if not key.startswith("action/")
+            key: np.asarray(observation[key]).reshape(shape)
+            for key, shape in self._inputs.items()
         }
         one["mmr"] = np.int32(self._options.mmr)  # type: ignore[assignment]  # a scalar array
         trimmed = rollouts.trim_units(one, self._settings)

@@ -6,6 +6,7 @@ Dense planes that follow from a few numbers never reach the device: the camera b
 rectangle, and rows of `raw_units` that no step of the batch uses are cut off.
 """
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -171,6 +172,7 @@ def next_rewards(reward: jax.Array) -> jax.Array:
     return jnp.concatenate([reward[1:], jnp.zeros_like(reward[:1])])
 
 
+@functools.cache
 def _max_units(settings: settings_lib.ConverterSettings) -> int:
     (rows, _) = specs.observation_specs(settings)["raw_units"].shape
     return rows

@@ -13,9 +13,17 @@ import functools
 import math
 from typing import NamedTuple
 
-from starmill.engines.skirmish import casting, macro, maps, rules, tactics, training
+from starmill.engines.skirmish import (
+    casting,
+    habits,
+    macro,
+    maps,
+    rules,
+    tactics,
+    training,
+)
 from starmill.engines.skirmish import game as game_lib
-from starmill.engines.skirmish.scene import Dice, Intent, Scene, ability_makers
+from starmill.engines.skirmish.scene import Dice, Intent, Scene
 from starmill.schema import errors
 
 # sc2api's Difficulty and AIBuild by name.
@@ -35,7 +43,6 @@ BUILDS = {"random": 1, "rush": 2, "timing": 3, "power": 4, "macro": 5, "air": 6}
 _BUILD_NAMES = {number: name for name, number in BUILDS.items()}
 # By Difficulty; those that cheat play like the best and have more to play with.
 _LEVEL_SKILL = (0.0, 0.0, 0.1, 0.22, 0.36, 0.52, 0.7, 0.94, 1.0, 1.0, 1.0)
-_RALLY_UNITS, _RALLY_WORKERS = 3673, 3690
 # Orders that people click again and again; doing so changes nothing.
 _AGAIN = frozenset({tactics.ATTACK, tactics.MOVE, 3666})
 _CAMERA_REACH = (10.0, 7.0)  # what is within this of the camera is on the screen
@@ -121,6 +128,7 @@ class Bot:
         self._camera = (0.0, 0.0)
         self._last: Intent | None = None
         self._habits: list[Intent] = []
+        self._turn = 0  # in the round of habits
         self._groups: dict[int, tuple[int, ...]] = {}
         self._doom = 0
 
@@ -220,7 +228,7 @@ class Bot:
             *casting.chores(scene, dice),
         ]
         if self.profile.human:
-            self._form_habits(scene, front)
+            self._habits = habits.form(scene, front, dice)
         slip = self.profile.slip
         self._intents = collections.deque(i for i in wanted if not dice.chance(slip))
         return False
@@ -231,6 +239,7 @@ class Bot:
         pause = self.profile.act_loops * (0.5 + dice.unit())
         if self._intents:
             intent = self._intents.popleft()
+            self._turn = 0
             end = self._script_intent(intent, loop, player)
             self._last = intent if intent.ability in _AGAIN else None
             pause *= 1.0 - 0.7 * self.profile.control if self.profile.human else 0.3
@@ -293,16 +302,19 @@ class Bot:
         return at
 
     def _fidget(self, loop: int, player: int) -> int:
-        """What a person does with nothing to do: clicks again, looks around, or waits."""
-        roll = self._dice.unit()
-        if roll < 0.35 and self._last is not None:
+        """What a person does with nothing to do: clicks again, goes a round of habits, or waits."""
+        # The better decide oftener and act faster, and have less time to fill; so of everybody
+        # there is a step about every fifteen loops, as in people's replays.
+        roll = self._dice.unit() / (1.0 - 0.6 * self.profile.control)
+        if roll < 0.06 and self._last is not None:
             return self._script_intent(self._last, loop, player)
-        if roll < 0.39 and self._habits:
-            self._last = self._habits[self._dice.below(len(self._habits))]
-            return self._script_intent(self._last, loop, player)
-        if roll < 0.6 and self._front is not None:
-            return self._glance(self._front, loop, player)
-        return loop
+        if roll >= 0.57 or self._front is None:
+            return loop
+        turn, self._turn = self._turn, self._turn + 1
+        if turn < len(self._habits):
+            return self._script_intent(self._habits[turn], loop, player)
+        self._turn = 0
+        return self._glance(self._front, loop, player)
 
     def _glance(self, front: tactics.Front, loop: int, player: int) -> int:
         """Looks at home or the front, and goes through a control group."""
@@ -316,27 +328,6 @@ class Bot:
             recall = game_lib.ControlGroup(player, group, game_lib.RECALL)
             self._script.append((loop + 1, recall))
         return loop + 1
-
-    def _form_habits(self, scene: Scene, front: tactics.Front) -> None:
-        """Remembers what hands do by themselves: rallying, and calling the army together."""
-        point = tactics.rally_point(scene, front)
-        self._habits = []
-        if len(scene.halls):
-            hall = int(scene.halls[self._dice.below(min(len(scene.halls), 2))])
-            patch = macro.patch_near(scene, *scene.point(hall))
-            if patch:
-                tags: tuple[int, ...] = (int(scene.tags[hall]),)
-                rally = Intent(_RALLY_WORKERS, tags, target_tag=patch, group=4)
-                self._habits.append(rally)
-        makers = scene.of(*ability_makers()["Rally_Building"])
-        if len(makers):
-            tags = tuple(int(tag) for tag in scene.tags[makers])
-            self._habits.append(Intent(_RALLY_UNITS, tags, point=point, group=5))
-        fighters = tactics.going_out(scene)
-        calm = not front.attacking and tactics.threat(scene) is None
-        if calm and len(fighters):
-            tags = tuple(int(tag) for tag in scene.tags[fighters])
-            self._habits.append(Intent(tactics.ATTACK, tags, point=point, group=1))
 
 
 @functools.cache
