@@ -104,7 +104,7 @@ def _trained(name: str, what: str) -> Contestant:
     else:
         default = place.resolve().name.removesuffix(".agent")
         if options:
-            default = f"{default}+{options}".replace("=", "")
+            default = f"{default}+{options}".replace("=", "").replace("&", "+")
     digest = f"sha256:{checkpoint_digest(place)}" + (f"?{options}" if options else "")
     made = _made(name or default, path, CHECKPOINT, digest)
     return dataclasses.replace(made, options=options)

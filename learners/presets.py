@@ -198,13 +198,13 @@ def _scaled(**changes: object) -> Callable[[runs.Run], runs.Run]:
     return lambda made: runs.replace(made, **changes)
 
 
-# For two CPU cores and a dataset of some hundred Skirmish games: minutes, not months. Rollouts
-# of 4 instead of 1 read fewer chunks; one network serves behaviour cloning and, having a
-# value, as the start of the actor-critics.
+# For two CPU cores and a dataset of some hundred Skirmish games: minutes, not months. Single
+# steps, as the paper's: those of a rollout are alike, and batches are small. One network serves
+# behaviour cloning and, having a value, as the start of the actor-critics.
 _TINY_CLONING: dict[str, object] = {
-    "batch_size": 64,
+    "batch_size": 256,
     "accumulate": 1,
-    "rollout": 4,
+    "rollout": 1,
     "value_weight": 10.0,
     "weight_penalty": 0.0,
     "learning_rate": 1e-3,

@@ -64,17 +64,17 @@ def _production(scene: Scene, front: tactics.Front) -> list[Intent]:
 
 
 def _army(scene: Scene, front: tactics.Front, dice: Dice) -> list[Intent]:
-    """In calm: the army called together, and the foremost of it set right."""
+    """In calm: the foremost of the army set right.
+
+    Not the army called together: seen from outside that is an attack on one's own rally point, and
+    nine attacks in ten would be of that kind.
+    """
     fighters = tactics.going_out(scene)
     if front.attacking or tactics.threat(scene) is not None or not len(fighters):
         return []
-    point = tactics.rally_point(scene, front)
     foremost = scene.nearest(fighters, *front.enemy_start)
-    tags = tuple(int(tag) for tag in scene.tags[fighters])
-    return [
-        Intent(tactics.ATTACK, tags, point=point, group=1),
-        Intent(_SMART, (int(scene.tags[foremost]),), point=_near(*point, dice)),
-    ]
+    point = _near(*tactics.rally_point(scene, front), dice)
+    return [Intent(_SMART, (int(scene.tags[foremost]),), point=point)]
 
 
 def _near(x: float, y: float, dice: Dice) -> tuple[float, float]:

@@ -40,6 +40,16 @@ def test_words_of_the_command_line(tmp_path):
     assert search.digest == trained.digest + "?search=20"
 
 
+def test_options_without_a_name_make_one(tmp_path):
+    checkpoint = tmp_path / "mzs"
+    checkpoint.mkdir()
+    one = contestants.contestant(f"{checkpoint}?search=20&temperature=1.0")
+    assert (one.name, one.options) == (
+        "mzs+search20+temperature1.0",
+        "search=20&temperature=1.0",
+    )
+
+
 def test_a_checkpoints_digest_follows_its_files(tmp_path):
     (tmp_path / "a").write_bytes(b"1")
     before = contestants.tree_digest(tmp_path)
