@@ -18,14 +18,17 @@ def test_a_word_means_a_file_that_ships(name):
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     assert one.name == f"skirmish-{name}"
     assert one.kind == contestants.CHECKPOINT
-    assert one.options == options == ("search=20" if name == "mzs-mcts" else "")
-    assert one.digest == f"sha256:{digest}" + (f"?{options}" if options else "")
+    searches = "search=20&" if name == "mzs-mcts" else ""
+    assert one.options == options == f"{searches}temperature=1.0"
+    assert one.digest == f"sha256:{digest}?{options}"
 
 
 def test_options_can_be_added_and_the_name_changed():
     one = contestants.contestant("calm=skirmish:mzs-mcts?temperature=0.5")
-    assert (one.name, one.options) == ("calm", "search=20&temperature=0.5")
-    assert one.digest.endswith("?search=20&temperature=0.5")
+    # The later of two counts.
+    wanted = "search=20&temperature=1.0&temperature=0.5"
+    assert (one.name, one.options) == ("calm", wanted)
+    assert one.digest.endswith(f"?{wanted}")
 
 
 def test_a_name_that_does_not_ship_is_refused_with_those_that_do():
