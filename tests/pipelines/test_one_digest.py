@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -23,18 +24,13 @@ def expected(ladder, tmp_path_factory) -> str:
     return builds.digest(output)
 
 
-def leftovers(done: subprocess.CompletedProcess, before: set[str]) -> set[str]:
-    return {path.name for path in Path("/tmp").glob("starmill-games-*")} - before
-
-
 @pytest.fixture
-def nothing_left():
-    """No temp folder of games may be left by the test."""
-    before = {path.name for path in Path("/tmp").glob("starmill-games-*")}
-    yield
-    builds.wait_for(
-        lambda: {p.name for p in Path("/tmp").glob("starmill-games-*")} <= before, 60
-    )
+def nothing_left(monkeypatch):
+    """No temp folder of games may be left by the test, which has a temp folder of its own."""
+    with tempfile.TemporaryDirectory() as own:
+        monkeypatch.setenv("TMPDIR", own)
+        yield
+        builds.wait_for(lambda: not list(Path(own).glob("starmill-games-*")), 60)
 
 
 @pytest.mark.timeout(1500)
