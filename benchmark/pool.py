@@ -22,7 +22,7 @@ class Shipped(NamedTuple):
 
 
 # Not the paper's 0.8: agents of this size give each decision of theirs a small probability
-# among the many things hands do, and sharpening halves it. Measured in docs/results.md.
+# among the many things hands do, and sharpening makes it smaller. Games in docs/results.md.
 _AS_LEARNT = "temperature=1.0"
 AGENTS = {
     "bc": Shipped("bc", _AS_LEARNT),

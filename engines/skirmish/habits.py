@@ -66,8 +66,8 @@ def _production(scene: Scene, front: tactics.Front) -> list[Intent]:
 def _army(scene: Scene, front: tactics.Front, dice: Dice) -> list[Intent]:
     """In calm: the foremost of the army set right.
 
-    Not the army called together: seen from outside that is an attack on one's own rally point, and
-    nine attacks in ten would be of that kind.
+    Not the army called together: that is an attack command on one's own rally point, which a
+    learner cannot tell from the real ones.
     """
     fighters = tactics.going_out(scene)
     if front.attacking or tactics.threat(scene) is not None or not len(fighters):
