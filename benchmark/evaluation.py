@@ -181,6 +181,11 @@ def check_same(chosen: Plan, out: Path, done: Sequence[results.Result]) -> None:
             known = chosen.contestants.get(name)
             if known is not None and known.digest != digest:
                 problems.add(f"{name} was {digest}, is now {known.digest}")
+    played = {(row.home, row.away) for row in done}
+    for home, away in {(one.home, one.away) for one in chosen.fixtures}:
+        # Its games would be others, and the pair would count twice as many.
+        if (away, home) in played:
+            problems.add(f"{away} was at home against {home}: name {away} first")
     path = out / CONFIG
     if path.is_file() and done:
         try:

@@ -120,6 +120,18 @@ def test_another_rule_in_the_same_folder_is_refused(played, capsys):
     assert evaluate(played, "--seed", "6") == 2
 
 
+def test_a_pair_named_the_other_way_round_is_refused(played, capsys):
+    command = [
+        "evaluate", "--agent", "random", "--opponents", "rush", "--games", "2",
+        "--seed", "5", "--max-minutes", "0.4", "--sc2", "skirmish", "--out", str(played),
+    ]  # fmt: skip
+    before = rows(played)
+    assert cli.main(command) == 2
+    said = capsys.readouterr().err
+    assert "rush was at home against random: name rush first" in said
+    assert rows(played) == before
+
+
 def test_an_anchor_that_takes_no_part_is_refused_before_playing(tmp_path, capsys):
     assert evaluate(tmp_path / "none", "--anchor", "very_hard") == 2
     assert "does not take part" in capsys.readouterr().err
