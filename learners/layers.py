@@ -152,3 +152,15 @@ def choose(
 ) -> jax.Array:
     """Samples from softmax(logits / temperature); int32 [...]."""
     return jax.random.categorical(key, logits / temperature).astype(jnp.int32)
+
+
+def choose_many(key: jax.Array, logits: jax.Array, count: int) -> jax.Array:
+    """Samples `count` times from softmax(logits), with repeats: [..., N] -> int32 [..., count].
+
+    By one random number each, where `choose` takes one for every logit: in a search, which
+    draws at every node, those were most of the time.
+    """
+    total = jnp.cumsum(jax.nn.softmax(logits), axis=-1)
+    drawn = jax.random.uniform(key, (*logits.shape[:-1], count)) * total[..., -1:]
+    index = (total[..., None, :] <= drawn[..., None]).sum(-1)
+    return jnp.minimum(index, logits.shape[-1] - 1).astype(jnp.int32)

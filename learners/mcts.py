@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import mctx
 
-from starmill.learners import networks
+from starmill.learners import layers, networks
 from starmill.schema import errors
 
 Actions = Any  # a pytree of arrays, [B, ...] or [B, K, ...]
@@ -112,15 +112,16 @@ def network_model(network: networks.Network, temperature: jax.Array | float) -> 
     heads = network.policy
 
     def sample(key: jax.Array, hidden: jax.Array, k: int) -> tuple[Actions, jax.Array]:
-        rows = jnp.broadcast_to(hidden[:, None], (len(hidden), k, hidden.shape[-1]))
-        function, delay = heads.sample_function_delay(rows, key, temperature)
+        first, second = jax.random.split(key)
         logits = heads.function_logits(hidden)
+        function = layers.choose_many(first, logits / temperature, k)
         ratio = jax.nn.log_softmax(logits) - jax.nn.log_softmax(logits / temperature)
-        delays = heads.delay_logits(rows, function)
+        delays = heads.delay_logits(hidden[:, None], function)
         late = jax.nn.log_softmax(delays) - jax.nn.log_softmax(delays / temperature)
+        delay = layers.choose_many(second, delays / temperature, 1)
         log_ratio = jnp.take_along_axis(ratio, function, axis=-1)
-        log_ratio += jnp.take_along_axis(late, delay[..., None] - 1, axis=-1)[..., 0]
-        return (function, delay), log_ratio
+        log_ratio += jnp.take_along_axis(late, delay, axis=-1)[..., 0]
+        return (function, delay[..., 0] + 1), log_ratio
 
     def step(
         hidden: jax.Array, action: Actions
