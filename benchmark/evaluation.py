@@ -172,6 +172,19 @@ def played_already(chosen: Plan, out: Path) -> int:
 
 def check_same(chosen: Plan, out: Path, done: Sequence[results.Result]) -> None:
     """Raises ConfigError where the folder's games were played by others or otherwise."""
+    problems = {*_other_contestants(chosen, done), *_turned_pairs(chosen, done)}
+    path = out / CONFIG
+    if path.is_file() and done:
+        problems |= _other_rules(chosen, path)
+    if problems:
+        raise errors.ConfigError(
+            f"{out} holds games that do not compare with these: "
+            + "; ".join(sorted(problems))
+            + ". Choose another --out."
+        )
+
+
+def _other_contestants(chosen: Plan, done: Sequence[results.Result]) -> set[str]:
     problems = set()
     for row in done:
         for name, digest in (
@@ -181,30 +194,34 @@ def check_same(chosen: Plan, out: Path, done: Sequence[results.Result]) -> None:
             known = chosen.contestants.get(name)
             if known is not None and known.digest != digest:
                 problems.add(f"{name} was {digest}, is now {known.digest}")
+    return problems
+
+
+def _turned_pairs(chosen: Plan, done: Sequence[results.Result]) -> set[str]:
+    """A pair the other way round: its games would be others, and count as further ones."""
     played = {(row.home, row.away) for row in done}
-    for home, away in {(one.home, one.away) for one in chosen.fixtures}:
-        # Its games would be others, and the pair would count twice as many.
-        if (away, home) in played:
-            problems.add(f"{away} was at home against {home}: name {away} first")
-    path = out / CONFIG
-    if path.is_file() and done:
-        try:
-            before = json.loads(path.read_text("utf-8"))
-            rules = {**before["config"], "maps": before["maps"]}
-        except (ValueError, KeyError, TypeError) as error:
-            raise errors.FormatError(
-                f"{path}: not written by `starmill evaluate`"
-            ) from error
-        now = {**chosen.to_json()["config"], "maps": list(chosen.maps)}
-        for key in ("seed", "maps", "max_minutes", "actions", "game_version"):
-            if rules.get(key) != now[key]:
-                problems.add(f"{key} was {rules.get(key)!r}, is now {now[key]!r}")
-    if problems:
-        raise errors.ConfigError(
-            f"{out} holds games that do not compare with these: "
-            + "; ".join(sorted(problems))
-            + ". Choose another --out."
-        )
+    wanted = {(one.home, one.away) for one in chosen.fixtures}
+    return {
+        f"{away} was at home against {home}: name {away} first"
+        for home, away in wanted
+        if (away, home) in played
+    }
+
+
+def _other_rules(chosen: Plan, path: Path) -> set[str]:
+    try:
+        before = json.loads(path.read_text("utf-8"))
+        rules = {**before["config"], "maps": before["maps"]}
+    except (ValueError, KeyError, TypeError) as error:
+        raise errors.FormatError(
+            f"{path}: not written by `starmill evaluate`"
+        ) from error
+    now = {**chosen.to_json()["config"], "maps": list(chosen.maps)}
+    return {
+        f"{key} was {rules.get(key)!r}, is now {now[key]!r}"
+        for key in ("seed", "maps", "max_minutes", "actions", "game_version")
+        if rules.get(key) != now[key]
+    }
 
 
 def has_games(out: Path) -> bool:
