@@ -6,7 +6,14 @@ import sys
 from pathlib import Path
 
 from starmill import progress
-from starmill.benchmark import elo, evaluation, paper, referee, report, tournament
+from starmill.benchmark import (
+    elo,
+    evaluation,
+    referee,
+    references,
+    report,
+    tournament,
+)
 from starmill.schema import errors
 
 EXAMPLES = """\
@@ -54,8 +61,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--references",
-        choices=("paper",),
-        help="rate against the paper's ratings, which stay fixed",
+        choices=tuple(references.BY_NAME),
+        help="rate against the paper's ratings, or the embedded game's opponents', which "
+        "stay fixed",
     )
     add("--title", default="Evaluation", help="of the reports")
     add(
@@ -88,6 +96,10 @@ def run(args: argparse.Namespace) -> int:
         config, referee.available_maps(config.root, config.game_version)
     )
     anchor = _anchor(args.anchor, plan)
+    if args.references == "skirmish":
+        references.check_skirmish(
+            {name: one.digest for name, one in plan.contestants.items()}
+        )
     if args.dry_run:
         for fixture in plan.fixtures:
             print(
@@ -124,9 +136,9 @@ def _report(
     if failures and not evaluation.has_games(args.out):
         print("no game could be played: nothing to rate", file=sys.stderr)
         return 1
-    references = paper.reference_ratings() if args.references else None
+    fixed = references.BY_NAME[args.references]() if args.references else None
     content = evaluation.write_reports(
-        args.out, anchor=anchor, references=references, title=args.title
+        args.out, anchor=anchor, references=fixed, title=args.title
     )
     print(report.table_text(content.lines))
     for line in content.lines:

@@ -6,7 +6,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from starmill.benchmark import elo, page, paper, report, results, standings, winrates
+from starmill.benchmark import (
+    elo,
+    page,
+    references,
+    report,
+    results,
+    standings,
+    winrates,
+)
 from starmill.schema import errors
 
 EXAMPLES = """\
@@ -15,6 +23,7 @@ EXAMPLES = """\
   starmill rate results.csv --intervals bootstrap --html report.html
   starmill rate new.csv --references ratings.json    one new agent against fixed ratings
   starmill rate new.csv --references paper           against the paper's printed ratings
+  starmill rate new.csv --references skirmish        against the embedded game's opponents
 
 The file is CSV with the columns home, away, home_race, away_race (terran, zerg, protoss) and
 outcome (1 home won, 0 draw, -1 home lost); what `starmill evaluate` writes has them.
@@ -35,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--references",
-        metavar="RATINGS.json|paper",
+        metavar="RATINGS.json|paper|skirmish",
         help="ratings that stay fixed: {agent: elo}, or what --json printed; others are "
         "rated one by one against them",
     )
@@ -51,14 +60,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Prints the ratings; notes go to stderr, so that stdout is the table alone."""
     table = winrates.tabulate(results.read_games(args.results))
-    references = None if args.references is None else _references(args.references)
-    if references is None:
+    fixed = None if args.references is None else _references(args.references)
+    if fixed is None:
         table.index(args.anchor)
     lines = standings.standings(
         table,
         args.anchor,
         anchor_elo=args.anchor_elo,
-        references=references,
+        references=fixed,
         method=args.intervals,
         seed=args.seed,
     )
@@ -98,8 +107,8 @@ def _write_reports(
 
 
 def _references(where: str) -> dict[str, float]:
-    if where == "paper":
-        return paper.reference_ratings()
+    if where in references.BY_NAME:
+        return references.BY_NAME[where]()
     path = Path(where)
     try:
         data: Any = json.loads(path.read_text("utf-8"))

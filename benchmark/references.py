@@ -1,0 +1,62 @@
+"""Ratings that stay fixed while others are rated against them: the paper's, and Skirmish's own.
+
+The paper's are printed (`paper`). The embedded game's opponents were played against each other
+once, and those games ship (`data/skirmish_games.csv`, the rows that `starmill evaluate` wrote), so
+their ratings are not numbers to be believed but a fit that anyone can repeat.
+"""
+
+import functools
+import importlib.resources
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from starmill.benchmark import elo, paper, results, winrates
+from starmill.schema import errors
+
+
+def games_file() -> Path:
+    """Returns the CSV of the games among the embedded game's reference opponents."""
+    folder = importlib.resources.files("starmill.benchmark") / "data"
+    return Path(str(folder / "skirmish_games.csv"))
+
+
+@functools.cache
+def _games() -> tuple[results.Result, ...]:
+    return tuple(results.read_results(games_file()))
+
+
+@functools.cache
+def skirmish_ratings() -> dict[str, float]:
+    """Returns the Elo of the embedded game's opponents, very_hard at 1000, to a tenth.
+
+    Left out are those whom their games give no finite rating.
+    """
+    fitted = elo.fit_pool(winrates.tabulate(row.as_game() for row in _games()))
+    return {
+        name: round(rating.elo, 1)
+        for name, rating in fitted.items()
+        if rating.elo is not None
+        and rating.status in (elo.Status.RATED, elo.Status.FIXED)
+    }
+
+
+def check_skirmish(digests: Mapping[str, str]) -> None:
+    """Raises ConfigError where a contestant bears a reference's name and is another."""
+    rated = {row.home: row.home_digest for row in _games()}
+    rated |= {row.away: row.away_digest for row in _games()}
+    others = [
+        f"{name}: {rated[name]} was rated, {digest} would play"
+        for name, digest in sorted(digests.items())
+        if rated.get(name, digest) != digest
+    ]
+    if others:
+        raise errors.ConfigError(
+            "--references skirmish: rename who is not the one that was rated\n  "
+            + "\n  ".join(others)
+        )
+
+
+BY_NAME: dict[str, Callable[[], dict[str, float]]] = {
+    "paper": paper.reference_ratings,
+    "skirmish": skirmish_ratings,
+}
