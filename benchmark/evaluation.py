@@ -180,7 +180,7 @@ def check_same(chosen: Plan, out: Path, done: Sequence[results.Result]) -> None:
         raise errors.ConfigError(
             f"{out} holds games that do not compare with these: "
             + "; ".join(sorted(problems))
-            + ". Choose another --out."
+            + ". Ask for what was played, or choose another --out."
         )
 
 

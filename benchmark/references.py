@@ -36,7 +36,6 @@ def skirmish_ratings() -> dict[str, float]:
         name: round(rating.elo, 1)
         for name, rating in fitted.items()
         if rating.elo is not None
-        and rating.status in (elo.Status.RATED, elo.Status.FIXED)
     }
 
 
