@@ -24,7 +24,8 @@ from starmill.engines import lifeline
 from starmill.engines.skirmish import maps, play, versions, warmup
 from starmill.schema import errors
 
-MIN_MMR, MAX_MMR = 2500, 7000
+# Between which ratings players are drawn, if nothing else is asked for.
+RATINGS = (2500, 7000)
 # How far apart matchmaking lets two players be; wide enough to see the better one win.
 _MMR_SPREAD = 220.0
 # Of a hundred players, so many queue as random.
@@ -45,12 +46,23 @@ class Pairing:
     names: tuple[str, str]
 
 
-def pairing(seed: int, index: int, chosen: Sequence[versions.Version]) -> Pairing:
-    """Returns game `index` of a ladder."""
+def pairing(
+    seed: int,
+    index: int,
+    chosen: Sequence[versions.Version],
+    ratings: tuple[int, int] = RATINGS,
+) -> Pairing:
+    """Returns game `index` of a ladder whose players' ratings lie between the two given."""
+    low, high = ratings
+    if not play.MIN_MMR <= low < high <= play.MAX_MMR:
+        raise errors.ConfigError(
+            f"ladder: expected ratings from {play.MIN_MMR} to {play.MAX_MMR}, the lower one "
+            f"first, found {low} to {high}"
+        )
     rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, index])))
-    first = float(rng.uniform(MIN_MMR, MAX_MMR))
+    first = float(rng.uniform(low, high))
     second = first + float(rng.normal(0.0, _MMR_SPREAD))
-    mmrs = [int(np.clip(round(mmr), MIN_MMR, MAX_MMR)) for mmr in (first, second)]
+    mmrs = [int(np.clip(round(mmr), low, high)) for mmr in (first, second)]
     races = [
         4 if rng.random() < _RANDOM_SHARE else int(rng.integers(1, 4)) for _ in range(2)
     ]
@@ -105,10 +117,15 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def played_already(
-    *, games: int, seed: int, out: Path, chosen: Sequence[versions.Version]
+    *,
+    games: int,
+    seed: int,
+    out: Path,
+    chosen: Sequence[versions.Version],
+    ratings: tuple[int, int] = RATINGS,
 ) -> int:
     """Returns how many of a ladder's games earlier runs have finished."""
-    matches = (pairing(seed, index, chosen) for index in range(games))
+    matches = (pairing(seed, index, chosen, ratings) for index in range(games))
     return sum(_noted(_notes(out, seed), match, out) is not None for match in matches)
 
 
@@ -138,6 +155,7 @@ def play_ladder(
     seed: int,
     out: Path,
     chosen: Sequence[versions.Version],
+    ratings: tuple[int, int] = RATINGS,
     parallel: int = 1,
     progress: Callable[[int], None] = lambda done: None,
 ) -> str:
@@ -151,7 +169,7 @@ def play_ladder(
         )
     notes = _notes(out, seed)
     notes.mkdir(parents=True, exist_ok=True)
-    matches = [pairing(seed, index, chosen) for index in range(games)]
+    matches = [pairing(seed, index, chosen, ratings) for index in range(games)]
     noted = {match.index: _noted(notes, match, out) for match in matches}
     rows = {index: row for index, row in noted.items() if row is not None}
     todo = [match for match in matches if match.index not in rows]

@@ -22,7 +22,7 @@ from starmill.engines.skirmish import game as game_lib
 from starmill.schema import errors
 
 RACES = {"terran": 1, "zerg": 2, "protoss": 3, "random": 4}
-_MIN_MMR, _MAX_MMR = 1000, 8000
+MIN_MMR, MAX_MMR = 1000, 8000
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -64,9 +64,9 @@ def parse_player(text: str, race: str) -> Player:
         return Player(kind="random", race=number, name="random")
     if name.startswith("bot"):
         digits = name.removeprefix("bot").removeprefix(":") or "4000"
-        if not digits.isdigit() or not _MIN_MMR <= int(digits) <= _MAX_MMR:
+        if not digits.isdigit() or not MIN_MMR <= int(digits) <= MAX_MMR:
             raise errors.ConfigError(
-                f"player {text!r}: expected bot:MMR with an MMR from {_MIN_MMR} to {_MAX_MMR}"
+                f"player {text!r}: expected bot:MMR with an MMR from {MIN_MMR} to {MAX_MMR}"
             )
         return Player(kind="bot", race=number, mmr=int(digits), name=f"bot {digits}")
     if name in bots.DIFFICULTIES:

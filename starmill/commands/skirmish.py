@@ -46,6 +46,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=1,
         help="processes; the replays do not depend on it",
     )
+    played.add_argument(
+        "--ratings",
+        default="{}-{}".format(*ladder.RATINGS),
+        metavar="LOW-HIGH",
+        help="of the players, drawn evenly from between (%(default)s)",
+    )
     single = commands.add_parser("play", help="play one game and print its result")
     for side in ("home", "away"):
         single.add_argument(
@@ -76,6 +82,15 @@ def _versions(text: str) -> tuple[versions.Version, ...]:
     return tuple(known[number] for number in text.split(","))
 
 
+def _ratings(text: str) -> tuple[int, int]:
+    low, dash, high = text.partition("-")
+    if not (dash and low.isdecimal() and high.isdecimal()):
+        raise errors.ConfigError(
+            f"--ratings: expected two numbers such as 2500-7000, found {text!r}"
+        )
+    return int(low), int(high)
+
+
 def _install(args: argparse.Namespace) -> int:
     chosen = _versions(args.versions)
     install.install(args.directory, chosen)
@@ -96,6 +111,7 @@ def _ladder(args: argparse.Namespace) -> int:
         "seed": args.seed,
         "out": args.out,
         "chosen": _versions(args.versions),
+        "ratings": _ratings(args.ratings),
     }
     done = [ladder.played_already(**asked)]
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from starmill import cli
 from starmill.engines.skirmish import bots, ladder, maps, match, versions
 from starmill.engines.skirmish import game as game_lib
 
@@ -38,6 +39,40 @@ def test_skills_of_a_pair_stay_in_range_and_keep_their_gap():
         assert pair[1] - pair[0] == pytest.approx(0.21 if high < 2500 else 0.5)
         assert 0.0 <= pair[0] < pair[1] <= 1.0
     assert bots.skill_against(8500, 1000) == 1.0
+
+
+# Who plays
+
+
+def test_players_are_of_the_ratings_asked_for():
+    drawn = [
+        ladder.pairing(3, index, versions.VERSIONS, (7500, 8000))
+        for index in range(200)
+    ]
+    mmrs = [mmr for match in drawn for mmr in match.mmrs]
+    assert 7500 <= min(mmrs) < 7520
+    assert 7980 < max(mmrs) <= 8000
+    plain = ladder.pairing(3, 0, versions.VERSIONS)
+    assert plain == ladder.pairing(3, 0, versions.VERSIONS, (2500, 7000))
+    # Everything else about a game is drawn as without.
+    assert (plain.seed, plain.races) == (drawn[0].seed, drawn[0].races)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("7500", "expected two numbers such as 2500-7000, found '7500'"),
+        ("a-b", "expected two numbers"),
+        ("7000-2500", "the lower one first, found 7000 to 2500"),
+        ("2500-9000", "expected ratings from 1000 to 8000"),
+    ],
+)
+def test_ratings_that_nobody_has_are_refused(text, message, tmp_path, capsys):
+    command = ["skirmish", "ladder", "--games", "1", "--seed", "1"]
+    out = tmp_path / "out"
+    assert cli.main([*command, "--out", str(out), "--ratings", text]) == 2
+    assert message in capsys.readouterr().err
+    assert not out.exists()
 
 
 # 600 games
@@ -103,8 +138,9 @@ def test_wins_of_600_ladder_games_follow_elo(tmp_path):
     results = {(row["p1_result"], row["p2_result"]) for row in rows}
     assert results == {("win", "loss"), ("loss", "win"), ("tie", "tie")}
     mmrs = [int(row[f"{player}_mmr"]) for row in rows for player in ("p1", "p2")]
-    assert ladder.MIN_MMR <= min(mmrs) < 2600
-    assert 6900 < max(mmrs) <= ladder.MAX_MMR
+    low, high = ladder.RATINGS
+    assert low <= min(mmrs) < 2600
+    assert 6900 < max(mmrs) <= high
 
 
 # The built-in levels
