@@ -8,7 +8,7 @@ import dataclasses
 import os
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from starmill.benchmark import agent as agent_lib
 from starmill.benchmark import contestants as contestants_lib
@@ -133,9 +133,13 @@ def engine_name(
     installation: sc2.Installation, executable: game_process.Executable
 ) -> str:
     """Returns what results call the game: "skirmish 4.9.2.74741" or "sc2 4.9.2.74741"."""
-    embedded = (installation.root / install.MARKER).is_file()
-    version = f"{executable.game_version}.{executable.base_build}"
-    return f"{'skirmish' if embedded else 'sc2'} {version}"
+    name = "skirmish" if is_embedded(str(installation.root)) else "sc2"
+    return f"{name} {executable.game_version}.{executable.base_build}"
+
+
+def is_embedded(root: str) -> bool:
+    """Returns whether the embedded game is what a `RefereeConfig.root` names."""
+    return root == sc2.SKIRMISH or (Path(root) / install.MARKER).is_file()
 
 
 def available_maps(root: str, game_version: str = "") -> list[str]:

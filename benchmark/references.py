@@ -39,6 +39,13 @@ def skirmish_ratings() -> dict[str, float]:
     }
 
 
+@functools.cache
+def skirmish_limit_loops() -> int:
+    """Returns the game loop at which the rated games were stopped, as draws."""
+    (limit,) = {row.game_loops for row in _games() if row.ending == "limit"}
+    return limit
+
+
 def check_skirmish(digests: Mapping[str, str]) -> None:
     """Raises ConfigError where a contestant bears a reference's name and is another."""
     rated = {row.home: row.home_digest for row in _games()}

@@ -46,8 +46,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--max-minutes",
         type=float,
-        default=60.0,
-        help="of game time; then it is a draw (%(default)g)",
+        help="of game time; then it is a draw (60; with --references skirmish what its "
+        "games had)",
     )
     add(
         "--actions",
@@ -85,11 +85,16 @@ def run(args: argparse.Namespace) -> int:
         games=args.games,
         seed=args.seed,
         maps=_words(args.maps),
-        max_minutes=args.max_minutes,
+        max_minutes=max_minutes(args.max_minutes, args.references),
         actions=args.actions,
         root=args.sc2 or os.environ.get("SC2PATH") or "skirmish",
         game_version=args.game_version,
     )
+    if args.references == "skirmish" and not referee.is_embedded(config.root):
+        raise errors.ConfigError(
+            f"--references skirmish: those were rated on the embedded game, and {config.root} "
+            "is another; choose --sc2 skirmish, or other references"
+        )
     if args.resume and not (args.out / evaluation.RESULTS).is_file():
         raise errors.ConfigError(f"--resume: there are no results in {args.out}")
     plan = evaluation.plan(
@@ -115,6 +120,19 @@ def run(args: argparse.Namespace) -> int:
     with progress.Progress("evaluate", len(plan.fixtures), "games", lambda: done[0]):
         failures = evaluation.run(plan, args.out, parallel=args.parallel, progress=note)
     return _report(args, anchor, failures)
+
+
+def max_minutes(asked: float | None, fixed: str | None) -> float:
+    """Returns the games' limit; ConfigError where fixed ratings rest on another."""
+    if fixed != "skirmish":
+        return 60.0 if asked is None else asked
+    rated = references.skirmish_limit_loops() / evaluation.LOOPS_PER_MINUTE
+    if asked not in (None, rated):
+        raise errors.ConfigError(
+            f"--max-minutes {asked:g}: the games behind --references skirmish were drawn "
+            f"after {rated:g}, so ratings would not compare; leave --max-minutes out"
+        )
+    return rated
 
 
 def _anchor(asked: str | None, plan: evaluation.Plan) -> str:

@@ -1,14 +1,25 @@
 """The games among the embedded game's opponents that ship, and the ratings fitted to them."""
 
-import collections
+import dataclasses
 import itertools
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from starmill import cli
-from starmill.benchmark import contestants, elo, pool, references, results, winrates
+from starmill.benchmark import (
+    contestants,
+    elo,
+    evaluation,
+    pool,
+    references,
+    results,
+    winrates,
+)
+from starmill.commands import evaluate
+from starmill.engines.skirmish import maps
 from tests.benchmark import tournaments
 from tests.benchmark.test_elo import scipy_fit
 from tests.benchmark.test_rate_command import write_csv
@@ -23,17 +34,54 @@ def games():
     return results.read_results(references.games_file())
 
 
-def test_agents_met_every_bot_and_bots_each_other_in_all_race_pairs(games):
-    """Two levels have no seat to meet from; of the agents, search met its plain policy."""
-    played = collections.Counter(frozenset((g.home, g.away)) for g in games)
-    bots = itertools.combinations([*SPECIALISTS, *LEVELS], 2)
-    wanted = {frozenset(pair) for pair in bots} - {frozenset(LEVELS)}
-    wanted |= {frozenset((a, b)) for a in AGENTS for b in [*SPECIALISTS, *LEVELS]}
-    wanted.add(frozenset(("skirmish-mzs", "skirmish-mzs-mcts")))
-    assert set(played) == wanted
-    assert min(played.values()) >= 20
+def test_they_are_the_games_that_one_command_plays(games):
+    """All pairs, 20 games each; the game's own levels have no seat to meet from."""
+    config = evaluation.Config(
+        agents=(*(f"skirmish:{name}" for name in pool.AGENTS), *SPECIALISTS),
+        opponents=tuple(LEVELS),
+        round_robin=True,
+        games=20,
+        max_minutes=12,
+    )
+    offered = [f"Skirmish/{name}.SC2Map" for name in maps.MAPS]
+    plan = evaluation.plan(config, offered)
+    everybody = [*AGENTS, *SPECIALISTS, *LEVELS]
+    pairs = set(itertools.combinations(everybody, 2)) - {tuple(LEVELS)}
+    assert {(one.home, one.away) for one in plan.fixtures} == pairs
+    played = {
+        (g.game, g.home, g.away, g.home_race, g.away_race, g.map_name, g.seed)
+        for g in games
+    }
+    assert len(played) == len(games) == 20 * len(pairs)
+    assert played == {
+        (
+            one.game,
+            one.home,
+            one.away,
+            one.home_race,
+            one.away_race,
+            Path(one.map_path).stem,
+            one.seed,
+        )
+        for one in plan.fixtures
+    }
     table = winrates.tabulate(g.as_game() for g in games)
     assert (table.race_pairs[table.played] == 9).all()
+
+
+@pytest.mark.slow
+def test_a_game_played_again_ends_as_it_did(games, tmp_path):
+    """Scripted players alone: a network's rounding may differ from processor to processor."""
+    rush = [g for g in games if (g.home, g.away) == ("rush", "very_easy")][:2]
+    command = [
+        "evaluate", "--agent", "rush", "--opponents", "very_easy", "--games", "2",
+        "--max-minutes", "12", "--sc2", "skirmish", "--out", str(tmp_path),
+    ]  # fmt: skip
+    assert cli.main(command) == 0
+    again = sorted(results.read_results(tmp_path / "results.csv"), key=lambda g: g.game)
+    assert [dataclasses.replace(g, replay="") for g in again] == [
+        dataclasses.replace(g, attempts=1) for g in rush
+    ]
 
 
 def test_the_games_are_those_of_the_agents_that_ship(games):
@@ -81,3 +129,44 @@ def test_another_agent_under_a_references_name_is_refused(tmp_path, capsys):
     said = capsys.readouterr().err
     assert "skirmish-bc: sha256:" in said
     assert "was rated, random:" in said
+
+
+def rate_one(out, *options):
+    return cli.main(
+        [
+            "evaluate",
+            "--agent",
+            "random",
+            "--opponents",
+            "very_easy",
+            "--games",
+            "1",
+            "--references",
+            "skirmish",
+            "--out",
+            str(out),
+            "--dry-run",
+            *options,
+        ]  # fmt: skip
+    )
+
+
+def test_games_are_stopped_where_the_references_were(games, tmp_path, capsys):
+    assert {g.game_loops for g in games if g.ending == "limit"} == {12 * 1344}
+    assert max(g.game_loops for g in games) == 12 * 1344
+    assert evaluate.max_minutes(None, "skirmish") == 12
+    assert evaluate.max_minutes(12, "skirmish") == 12
+    assert evaluate.max_minutes(16, "paper") == 16
+    assert evaluate.max_minutes(None, None) == 60
+    assert rate_one(tmp_path, "--sc2", "skirmish", "--max-minutes", "16") == 2
+    assert "--max-minutes 16: the games behind" in capsys.readouterr().err
+
+
+def test_another_games_results_are_not_rated_against_them(tmp_path, capsys):
+    """A folder laid out like an installation, without the embedded game's mark."""
+    binary = tmp_path / "Versions/Base74741/SC2_x64"
+    binary.parent.mkdir(parents=True)
+    binary.write_text("#!/bin/false\n")
+    binary.chmod(0o755)
+    assert rate_one(tmp_path / "out", "--sc2", str(tmp_path)) == 2
+    assert "rated on the embedded game" in capsys.readouterr().err
