@@ -14,12 +14,12 @@ from starmill.benchmark import (
     elo,
     evaluation,
     pool,
+    referee,
     references,
     results,
     winrates,
 )
 from starmill.commands import evaluate
-from starmill.engines.skirmish import maps
 from tests.benchmark import tournaments
 from tests.benchmark.test_elo import scipy_fit
 from tests.benchmark.test_rate_command import write_csv
@@ -43,7 +43,7 @@ def test_they_are_the_games_that_one_command_plays(games):
         games=20,
         max_minutes=12,
     )
-    offered = [f"Skirmish/{name}.SC2Map" for name in maps.MAPS]
+    offered = referee.available_maps("skirmish")
     plan = evaluation.plan(config, offered)
     everybody = [*AGENTS, *SPECIALISTS, *LEVELS]
     pairs = set(itertools.combinations(everybody, 2)) - {tuple(LEVELS)}
