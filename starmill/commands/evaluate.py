@@ -46,8 +46,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--max-minutes",
         type=float,
-        help="of game time; then it is a draw (60; with --references skirmish what its "
-        "games had)",
+        help=f"of game time; then it is a draw ({evaluation.Config.max_minutes:g}; with "
+        "--references skirmish as its games had)",
     )
     add(
         "--actions",
@@ -125,7 +125,7 @@ def run(args: argparse.Namespace) -> int:
 def max_minutes(asked: float | None, fixed: str | None) -> float:
     """Returns the games' limit; ConfigError where fixed ratings rest on another."""
     if fixed != "skirmish":
-        return 60.0 if asked is None else asked
+        return evaluation.Config.max_minutes if asked is None else asked
     rated = references.skirmish_limit_loops() / evaluation.LOOPS_PER_MINUTE
     if asked not in (None, rated):
         raise errors.ConfigError(

@@ -132,23 +132,11 @@ def test_another_agent_under_a_references_name_is_refused(tmp_path, capsys):
 
 
 def rate_one(out, *options):
-    return cli.main(
-        [
-            "evaluate",
-            "--agent",
-            "random",
-            "--opponents",
-            "very_easy",
-            "--games",
-            "1",
-            "--references",
-            "skirmish",
-            "--out",
-            str(out),
-            "--dry-run",
-            *options,
-        ]  # fmt: skip
-    )
+    command = [
+        "evaluate", "--agent", "random", "--opponents", "very_easy", "--games", "1",
+        "--references", "skirmish", "--out", str(out), "--dry-run",
+    ]  # fmt: skip
+    return cli.main([*command, *options])
 
 
 def test_games_are_stopped_where_the_references_were(games, tmp_path, capsys):
