@@ -7,7 +7,7 @@ their ratings are not numbers to be believed but a fit that anyone can repeat.
 
 import functools
 import importlib.resources
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from starmill.benchmark import elo, paper, results, winrates
@@ -46,13 +46,16 @@ def skirmish_limit_loops() -> int:
     return limit
 
 
-def check_skirmish(digests: Mapping[str, str]) -> None:
-    """Raises ConfigError where a contestant bears a reference's name and is another."""
+def check_skirmish(contestants: Iterable[tuple[str, str]]) -> None:
+    """Raises ConfigError where one bears a reference's name and is another.
+
+    contestants: names with digests; a name may come with several.
+    """
     rated = {row.home: row.home_digest for row in _games()}
     rated |= {row.away: row.away_digest for row in _games()}
     others = [
-        f"{name}: {rated[name]} was rated, {digest} would play"
-        for name, digest in sorted(digests.items())
+        f"{name}: {rated[name]} was rated, found {digest}"
+        for name, digest in sorted(set(contestants))
         if rated.get(name, digest) != digest
     ]
     if others:
@@ -60,6 +63,28 @@ def check_skirmish(digests: Mapping[str, str]) -> None:
             "--references skirmish: rename who is not the one that was rated\n  "
             + "\n  ".join(others)
         )
+
+
+def check_skirmish_games(rows: Sequence[results.Result]) -> None:
+    """Raises ConfigError where games are not by the references' rules, or not theirs."""
+    limit = skirmish_limit_loops()
+    others = [
+        f"{row.game}: {row.engine}, {row.ending} at loop {row.game_loops}"
+        for row in rows
+        if not row.engine.startswith("skirmish ")
+        or row.game_loops > limit
+        or (row.ending == "limit" and row.game_loops != limit)
+    ]
+    if others:
+        raise errors.ConfigError(
+            "--references skirmish: rated on the embedded game, stopped at loop "
+            f"{limit}; {len(others)} games are others: {'; '.join(others[:3])}. Play "
+            "them anew with `starmill evaluate --references skirmish`, or rate without it"
+        )
+    check_skirmish(
+        [(row.home, row.home_digest) for row in rows]
+        + [(row.away, row.away_digest) for row in rows]
+    )
 
 
 BY_NAME: dict[str, Callable[[], dict[str, float]]] = {

@@ -54,7 +54,7 @@ def pairing(
 ) -> Pairing:
     """Returns game `index` of a ladder whose players' ratings lie between the two given."""
     low, high = ratings
-    if not play.MIN_MMR <= low < high <= play.MAX_MMR:
+    if not play.MIN_MMR <= low <= high <= play.MAX_MMR:
         raise errors.ConfigError(
             f"ladder: expected ratings from {play.MIN_MMR} to {play.MAX_MMR}, the lower one "
             f"first, found {low} to {high}"

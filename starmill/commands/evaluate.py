@@ -103,7 +103,7 @@ def run(args: argparse.Namespace) -> int:
     anchor = _anchor(args.anchor, plan)
     if args.references == "skirmish":
         references.check_skirmish(
-            {name: one.digest for name, one in plan.contestants.items()}
+            (name, one.digest) for name, one in plan.contestants.items()
         )
     if args.dry_run:
         for fixture in plan.fixtures:

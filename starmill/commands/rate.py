@@ -61,6 +61,8 @@ def run(args: argparse.Namespace) -> int:
     """Prints the ratings; notes go to stderr, so that stdout is the table alone."""
     table = winrates.tabulate(results.read_games(args.results))
     fixed = None if args.references is None else _references(args.references)
+    if args.references == "skirmish" and results.has_columns(args.results):
+        references.check_skirmish_games(results.read_results(args.results))
     if fixed is None:
         table.index(args.anchor)
     lines = standings.standings(

@@ -128,7 +128,7 @@ def test_another_agent_under_a_references_name_is_refused(tmp_path, capsys):
     assert cli.main(command) == 2
     said = capsys.readouterr().err
     assert "skirmish-bc: sha256:" in said
-    assert "was rated, random:" in said
+    assert "was rated, found random:" in said
 
 
 def rate_one(out, *options):
@@ -158,3 +158,26 @@ def test_another_games_results_are_not_rated_against_them(tmp_path, capsys):
     binary.chmod(0o755)
     assert rate_one(tmp_path / "out", "--sc2", str(tmp_path)) == 2
     assert "rated on the embedded game" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({}, None),
+        ({"game_loops": 80640}, "1 games are others: rush-vs-very_easy-0000"),
+        ({"game_loops": 9000, "ending": "limit"}, "limit at loop 9000"),
+        ({"engine": "sc2 4.9.2.74741"}, "sc2 4.9.2.74741, won at loop"),
+        ({"away_digest": "built-in:easy"}, "was rated, found built-in:easy"),
+    ],
+)
+def test_games_by_other_rules_are_not_rated(games, tmp_path, capsys, changes, message):
+    rush = [g for g in games if (g.home, g.away) == ("rush", "very_easy")]
+    new = [dataclasses.replace(g, home="mine", home_digest="sha256:0") for g in rush]
+    new[0] = dataclasses.replace(new[0], **changes)
+    with results.Store(tmp_path / "results.csv") as store:
+        for row in new:
+            store.append(row)
+    command = ["rate", str(tmp_path / "results.csv"), "--references", "skirmish"]
+    assert cli.main(command) == (0 if message is None else 2)
+    if message is not None:
+        assert message in capsys.readouterr().err

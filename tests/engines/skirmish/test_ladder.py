@@ -52,6 +52,7 @@ def test_players_are_of_the_ratings_asked_for():
     mmrs = [mmr for match in drawn for mmr in match.mmrs]
     assert 7500 <= min(mmrs) < 7520
     assert 7980 < max(mmrs) <= 8000
+    assert ladder.pairing(3, 0, versions.VERSIONS, (4000, 4000)).mmrs == (4000, 4000)
     plain = ladder.pairing(3, 0, versions.VERSIONS)
     assert plain == ladder.pairing(3, 0, versions.VERSIONS, (2500, 7000))
     # Everything else about a game is drawn as without.
