@@ -56,7 +56,7 @@ burnysc2: .venv-burnysc2/.installed
 	touch .venv-burnysc2/.installed
 
 fuzz-server: setup
-	$(BIN)/python -m tests.engines.skirmish.fuzz_requests --requests $(or $(REQUESTS),50000)
+	$(BIN)/python -m tests.engines.skirmish.server.fuzz_requests --requests $(or $(REQUESTS),50000)
 
 lint: setup
 	./check --no-tests

@@ -1,10 +1,11 @@
 """Packaging: the folders at the root install as subpackages of `starmill`.
 
-`starmill/` holds relative links to the root folders, so a plain package search finds
-everything under the one import name.
+`ROOMS` maps each folder to its import name, so the wheel is the same with and without the
+links of `starmill/`. The links serve tools that read the source tree (mypy, pytest).
 """
 
 import re
+import sys
 from pathlib import Path
 
 from setuptools import find_packages, setup
@@ -15,6 +16,29 @@ VERSION = re.search(
 )
 if VERSION is None:
     raise SystemExit('starmill/version.py: expected a line __version__ = "..."')
+
+ROOMS = ("schema", "converters", "engines", "pipelines", "learners", "benchmark")
+for room in ROOMS:
+    link = ROOT / "starmill" / room
+    if not (ROOT / room / "__init__.py").is_file():
+        raise SystemExit(f"{room}/: expected a package, found no {room}/__init__.py")
+    # A wheel needs no links. An editable install reads the tree as it is.
+    if "editable_wheel" in sys.argv and not link.is_dir():
+        raise SystemExit(
+            f"starmill/{room}: expected a link to ../{room}, found none. This clone was made "
+            "without symbolic links: run `git config core.symlinks true` and `git checkout -- "
+            "starmill`, or install without --editable."
+        )
+
+
+def packages() -> list[str]:
+    """Returns every package by import name; links are left out, folders stand for them."""
+    names = ["starmill", "starmill.commands", "starmill.pages"]
+    for room in ROOMS:
+        names += [f"starmill.{room}"]
+        names += [f"starmill.{room}.{name}" for name in find_packages(room)]
+    return names
+
 
 # Data beside the modules, and in folders of data below them (schema/tables).
 DATA = ["*.json", "*.csv", "*.html", "*.css", "*.js", "*.agent"]
@@ -74,7 +98,8 @@ setup(
     long_description_content_type="text/markdown",
     license="Apache-2.0",
     python_requires=">=3.11,<3.14",
-    packages=find_packages(include=["starmill", "starmill.*"]),
+    packages=packages(),
+    package_dir={f"starmill.{room}": room for room in ROOMS},
     package_data={"": ["py.typed", *DATA, *[f"*/{pattern}" for pattern in DATA]]},
     install_requires=CORE,
     extras_require={

@@ -15,21 +15,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from starmill.benchmark import contestants as contestants_lib
-from starmill.benchmark import (
-    elo,
-    page,
-    referee,
-    report,
-    results,
-    schedule,
-    standings,
-    throttle,
-    tournament,
-    winrates,
-)
+from starmill.benchmark.games import throttle
+from starmill.benchmark.opponents import contestants as contestants_lib
+from starmill.benchmark.ratings import elo, results, standings, winrates
+from starmill.benchmark.reports import page, report
+from starmill.benchmark.tournaments import referee, schedule, tournament
 from starmill.schema import errors
-from starmill.schema import settings as settings_lib
+from starmill.schema.settings import UNPLUGGED, ConverterSettings
 
 LOOPS_PER_MINUTE = 1344  # 22.4 a second, the ladder's speed
 RESULTS, CONFIG = "results.csv", "evaluation.json"
@@ -134,7 +126,7 @@ def run(
     out: Path,
     *,
     parallel: int = 1,
-    settings: settings_lib.ConverterSettings = settings_lib.UNPLUGGED,
+    settings: ConverterSettings = UNPLUGGED,
     progress: Callable[[int, int, int], None] = lambda done, total, crashes: None,
 ) -> list[tournament.Failure]:
     """Plays what is left of the plan into the folder; returns the games that kept failing."""

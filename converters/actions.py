@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starmill.converters import geometry, protos
-from starmill.converters.kernel import compiled
 from starmill.schema import errors, vocab
+from starmill.schema.compilation import compiled
 
 _MASK64 = (1 << 64) - 1
 # Identical commands in a request beyond this many count as this many.

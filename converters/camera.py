@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from starmill.converters import geometry
 from starmill.schema import errors, specs
-from starmill.schema import settings as settings_lib
+from starmill.schema.settings import ConverterSettings
 
 
 class Reach(NamedTuple):
@@ -59,7 +59,7 @@ NO_VIEW = View(np.float32(0), np.float32(0), np.float32(0), np.float32(0))
 NOWHERE = Rectangle(0, 0, 0, 0)
 
 
-def virtual_reach(settings: settings_lib.ConverterSettings) -> Reach:
+def virtual_reach(settings: ConverterSettings) -> Reach:
     """Returns how far the virtual camera sees.
 
     Raises ConverterError where a side is missing or not above 0.

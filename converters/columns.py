@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starmill.converters import protos, wire
-from starmill.converters.kernel import compiled, inlined
 from starmill.schema import errors
+from starmill.schema.compilation import compiled, inlined
 
 # Columns of a unit's integers.
 UNIT_INTEGERS = (

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from starmill.converters import columns, protos, timing
 from starmill.converters.observation import Converter
 from starmill.schema import episode, errors
-from starmill.schema import settings as settings_lib
+from starmill.schema.settings import ConverterSettings
 
 Arrays = dict[str, NDArray[Any]]
 _PREFIX = "action/"
@@ -115,7 +115,7 @@ def stack(steps: Iterable[Arrays]) -> Arrays:
 def make_episode(
     steps: Iterable[Arrays],
     meta: episode.EpisodeMeta,
-    settings: settings_lib.ConverterSettings,
+    settings: ConverterSettings,
 ) -> episode.Episode:
     """Returns a checked episode of converted steps.
 

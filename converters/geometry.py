@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from starmill.converters.kernel import compiled
+from starmill.schema.compilation import compiled
 
 # What a float becomes that is no int32: out of range, infinite, or not a number.
 NO_INTEGER = -(2**31)

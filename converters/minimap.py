@@ -9,13 +9,20 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from starmill.converters import columns as columns_lib
-from starmill.converters.columns import BITS_PER_PIXEL, LENGTH, SIZE_X, SIZE_Y, START
-from starmill.converters.kernel import compiled
+from starmill.converters.columns import (
+    BITS_PER_PIXEL,
+    LENGTH,
+    PLANE_ROWS,
+    SIZE_X,
+    SIZE_Y,
+    START,
+    Columns,
+)
 from starmill.schema import errors, vocab
+from starmill.schema.compilation import compiled
 
-_TYPES = columns_lib.PLANE_ROWS["unit_type"]
-_HEIGHT_MAP = columns_lib.PLANE_ROWS["height_map"]
+_TYPES = PLANE_ROWS["unit_type"]
+_HEIGHT_MAP = PLANE_ROWS["height_map"]
 
 
 # A byte's eight pixels, as the uint64 that they are in memory.
@@ -94,7 +101,7 @@ def _fill(data, planes, rows, types_row, dense, side, out):  # type: ignore[no-u
     return _DONE, 0, np.int64(0)
 
 
-def side(columns: columns_lib.Columns) -> int:
+def side(columns: Columns) -> int:
     """Returns the side of every plane of the message: that of its height map."""
     size_x = int(columns.planes[_HEIGHT_MAP, SIZE_X])
     size_y = int(columns.planes[_HEIGHT_MAP, SIZE_Y])
@@ -108,12 +115,12 @@ def side(columns: columns_lib.Columns) -> int:
 
 def rows_of(names: Sequence[str]) -> NDArray[np.int64]:
     """Returns the rows of `Columns.planes` for planes by name, as `fill` takes them."""
-    return np.array([columns_lib.PLANE_ROWS[name] for name in names], np.int64)
+    return np.array([PLANE_ROWS[name] for name in names], np.int64)
 
 
 def fill(
     data: NDArray[np.uint8],
-    columns: columns_lib.Columns,
+    columns: Columns,
     rows: NDArray[np.int64],
     out: NDArray[np.uint8],
 ) -> None:
@@ -141,5 +148,5 @@ def fill(
         _TYPES_ENCODING: f"expected 32 bits per pixel, found {bits}",
         _UNKNOWN_TYPE: f"unit type {unknown} is not in table unit_types",
     }
-    name = next(n for n, row in columns_lib.PLANE_ROWS.items() if row == rows[k])
+    name = next(n for n, row in PLANE_ROWS.items() if row == rows[k])
     raise errors.ConverterError(f"minimap plane {name}: {found[why]}")

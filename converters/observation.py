@@ -13,9 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starmill.converters import actions, camera, geometry, minimap, protos, units
-from starmill.converters import columns as columns_lib
+from starmill.converters.columns import (
+    GAME_LOOP,
+    PLAYER_FIELDS,
+    PLAYER_ID,
+    TAG,
+    UNITS,
+    Columns,
+    Reader,
+)
 from starmill.schema import errors, specs
-from starmill.schema import settings as settings_lib
+from starmill.schema.settings import ConverterSettings
 
 Arrays = dict[str, NDArray[Any]]
 Message = Any
@@ -38,7 +46,7 @@ class Converter:
 
     def __init__(
         self,
-        settings: settings_lib.ConverterSettings,
+        settings: ConverterSettings,
         game_info: bytes | Message,
         replay_info: bytes | Message | None = None,
         *,
@@ -71,8 +79,8 @@ class Converter:
             self._raw.enable_action_repeat,
         )
         self._layout = units.make_layout(settings)
-        self._player = columns_lib.Reader()
-        self._opponent = columns_lib.Reader()
+        self._player = Reader()
+        self._opponent = Reader()
         self._seen_types = np.zeros(len(self._layout.types), np.int32)
         self._plan: _Plan | None = None
         self._plane_rows = minimap.rows_of(())
@@ -171,13 +179,13 @@ class Converter:
         self._fill_holdings(out, columns, "")
         if self.settings.add_opponent_features:
             self._fill_opponent(out, opponent)
-        count = columns.counts[columns_lib.UNITS]
-        self._tags = columns.units[:count, columns_lib.TAG].copy()
+        count = columns.counts[UNITS]
+        self._tags = columns.units[:count, TAG].copy()
         if self.settings.supervised:
             self._fill_action(out, force_action, delay)
         return buffers.shown
 
-    def _prepared(self, columns: columns_lib.Columns) -> "_Buffers":
+    def _prepared(self, columns: Columns) -> "_Buffers":
         """Returns arrays to fill. Planes have the size of the message's own."""
         side = minimap.side(columns) if self.settings.minimap_features else 0
         if self._plan is None:
@@ -191,13 +199,13 @@ class Converter:
         fresh, self._buffers = self._buffers, None
         return fresh
 
-    def _fill_scalars(self, out: Arrays, columns: columns_lib.Columns) -> None:
-        player_id = int(columns.head[columns_lib.PLAYER_ID])
+    def _fill_scalars(self, out: Arrays, columns: Columns) -> None:
+        player_id = int(columns.head[PLAYER_ID])
         if player_id not in (1, 2):
             raise errors.ConverterError(
                 f"player_common.player_id: expected 1 or 2, found {player_id}"
             )
-        out["game_loop"][0] = _int32(columns.head[columns_lib.GAME_LOOP])
+        out["game_loop"][0] = _int32(columns.head[GAME_LOOP])
         out["home_race_requested"][0] = self._races[player_id - 1]
         out["away_race_requested"][0] = self._races[2 - player_id]
         if self._enemy_race is None:
@@ -210,9 +218,7 @@ class Converter:
         # Departs: the reference shows uninitialised memory for a player who is not listed.
         out["mmr"][()] = self._mmrs.get(player_id, 0)
 
-    def _fill_camera(
-        self, buffers: "_Buffers", columns: columns_lib.Columns
-    ) -> camera.View:
+    def _fill_camera(self, buffers: "_Buffers", columns: Columns) -> camera.View:
         centre = (columns.camera[0], columns.camera[1])
         if self._raw.use_virtual_camera:
             if self._reach is None:
@@ -231,14 +237,12 @@ class Converter:
             buffers.lit = sight.cells
         return sight.view
 
-    def _fill_holdings(
-        self, out: Arrays, columns: columns_lib.Columns, prefix: str
-    ) -> None:
+    def _fill_holdings(self, out: Arrays, columns: Columns, prefix: str) -> None:
         """What a player has: resources, unit counts, upgrades."""
         units.fill_counts(
             out[f"{prefix}unit_counts_bow"], columns, self._layout, self._seen_types
         )
-        player = columns.head[1 : len(columns_lib.PLAYER_FIELDS)]
+        player = columns.head[1 : len(PLAYER_FIELDS)]
         if prefix:
             out[f"{prefix}player"][:] = player
         else:
@@ -289,7 +293,7 @@ class _Plan(NamedTuple):
     planes: tuple[str, ...]
 
 
-def _plan(settings: settings_lib.ConverterSettings) -> _Plan:
+def _plan(settings: ConverterSettings) -> _Plan:
     described = specs.observation_specs(settings)
     return _Plan(
         tuple(

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from starmill.converters import camera, geometry
 from starmill.converters import columns as c
-from starmill.converters.kernel import compiled
 from starmill.schema import errors, specs, vocab
-from starmill.schema import settings as settings_lib
+from starmill.schema.compilation import compiled
+from starmill.schema.settings import ConverterSettings
 
 _COLUMN = {name: index for index, (name, _) in enumerate(specs.UNIT_COLUMNS)}
 # What masked enemies have in the type column.
@@ -48,7 +48,7 @@ class Layout(NamedTuple):
     orders: NDArray[np.int32]
 
 
-def make_layout(settings: settings_lib.ConverterSettings) -> Layout:
+def make_layout(settings: ConverterSettings) -> Layout:
     """Returns the layout that the settings ask for."""
     raw = specs.raw_settings(settings)
     orders = vocab.order_functions().copy()

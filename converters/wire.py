@@ -15,7 +15,7 @@ import numpy as np
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from numpy.typing import NDArray
 
-from starmill.converters.kernel import compiled, inlined
+from starmill.schema.compilation import compiled, inlined
 
 _VARINT, _FIXED64, _DELIMITED, _GROUP, _GROUP_END, _FIXED32 = range(6)
 # What `scan` does with a tag: step over a value of the wire type of the same number; put a

@@ -3,7 +3,7 @@
 In: a port on loopback. Out: the answer's own message, not parsed: the converter reads wire
 bytes, so the largest messages are only sliced here. Whatever goes wrong becomes an
 `EngineError`; a replay that the game refuses to load becomes a `ReplayError`.
-Knows nothing of processes: who started the game, and ends it, is `engines/sc2`.
+Knows nothing of processes: who started the game, and ends it, is `engines/pool`.
 
 Requests are sent and answers received separately (at most one is under way), so that a
 caller can convert one observation while the game computes the next.
@@ -20,7 +20,7 @@ from typing import NamedTuple
 from google.protobuf.message import DecodeError
 
 from starmill.converters.protos import sc2api_pb2
-from starmill.schema import errors, replay
+from starmill.schema import errors, replay_row
 
 HOST = "127.0.0.1"
 _PATH = "/sc2api"
@@ -436,7 +436,7 @@ def _parsed(kind: type, data: bytes, name: str):  # type: ignore[no-untyped-def]
 
 def _refused(name: str, details: str) -> errors.ReplayError:
     return errors.ReplayError(
-        replay.RejectReason.ENGINE_REFUSED,
+        replay_row.RejectReason.ENGINE_REFUSED,
         f"the game cannot load this replay: {name}"
         + (f" ({details})" if details else ""),
     )

@@ -21,7 +21,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from starmill.engines import client as client_lib
+from starmill.engines import client
 from starmill.engines import spawner as spawner_script
 from starmill.schema import errors
 
@@ -119,7 +119,7 @@ class _Port:
             if sys.platform == "linux":
                 mark.bind(f"\0starmill-port-{self.number}")
             with socket.socket() as probe:
-                probe.bind((client_lib.HOST, self.number))
+                probe.bind((client.HOST, self.number))
         except OSError:
             mark.close()
             return None
@@ -142,7 +142,7 @@ class GameProcess:
         """Launches the game and returns at once; `connect` waits for it."""
         self.executable = executable
         self.replays = 0
-        self.client: client_lib.Client | None = None
+        self.client: client.Client | None = None
         self._first_rss_bytes: int | None = None
         self._spawner = spawner
         self._port = _Port()
@@ -167,7 +167,7 @@ class GameProcess:
         # The same arguments in the same order as pysc2's.
         arguments = [
             self.executable.binary,
-            *("-listen", client_lib.HOST, "-port", str(self._port.number)),
+            *("-listen", client.HOST, "-port", str(self._port.number)),
             *("-dataDir", f"{self.executable.data_dir}/", "-tempDir", f"{self._temp}/"),
         ]
         if self.executable.data_version:
@@ -184,10 +184,10 @@ class GameProcess:
             "LD_LIBRARY_PATH": os.pathsep.join(filter(None, libraries)),
         }
 
-    def connect(self, deadlines: client_lib.Deadlines) -> client_lib.Client:
+    def connect(self, deadlines: client.Deadlines) -> client.Client:
         """Waits until the game answers; EngineError, and it is closed, if it does not."""
         try:
-            self.client = client_lib.Client.connect(
+            self.client = client.Client.connect(
                 self._port.number, deadlines, lambda: self.exit_status() is None
             )
         except errors.EngineError as error:
@@ -205,7 +205,7 @@ class GameProcess:
         """Returns the error, or EngineKilled if a signal from outside is what happened."""
         try:
             status = self.exit_status()
-            if status is None and isinstance(error, client_lib.ConnectionLost):
+            if status is None and isinstance(error, client.ConnectionLost):
                 status = self._awaited_exit_status()
         except errors.EngineKilled as killed:
             return killed

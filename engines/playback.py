@@ -28,10 +28,9 @@ from google.protobuf.message import DecodeError
 from starmill.converters import timing
 from starmill.converters.episode import Observed
 from starmill.converters.protos import common_pb2, sc2api_pb2
-from starmill.engines import client as client_lib
-from starmill.engines import game_process
+from starmill.engines import client, game_process
 from starmill.schema import errors
-from starmill.schema import settings as settings_lib
+from starmill.schema.settings import ConverterSettings
 
 # The reference's bound on an episode, in loops; the longest replay seen has 303,109.
 MAX_LOOPS = 1_000_000
@@ -64,7 +63,7 @@ def parse_seen(data: bytes) -> Seen:
     """Returns what playback needs of a ResponseObservation, without parsing the rest."""
     loop, ended, decided = None, False, False
     try:
-        for field in client_lib.fields(data):
+        for field in client.fields(data):
             if field.number == _OBSERVATION:
                 loop = _inner(data, field, _GAME_LOOP)
             elif field.number == _PLAYER_RESULT:
@@ -82,7 +81,7 @@ def parse_seen(data: bytes) -> Seen:
 def game_loop(data: bytes) -> int | None:
     """Returns the loop of a ResponseObservation, None if it has none."""
     try:
-        for field in client_lib.fields(data):
+        for field in client.fields(data):
             if field.number == _OBSERVATION:
                 return _inner(data, field, _GAME_LOOP)
     except DecodeError as error:
@@ -90,9 +89,9 @@ def game_loop(data: bytes) -> int | None:
     return None
 
 
-def _inner(data: bytes, field: client_lib.Field, number: int) -> int | None:
+def _inner(data: bytes, field: client.Field, number: int) -> int | None:
     """Returns an integer field of a message inside a message."""
-    for inner in client_lib.fields(data, field.start, field.end):
+    for inner in client.fields(data, field.start, field.end):
         if inner.number == number:
             return inner.value
     return None
@@ -102,13 +101,13 @@ def reported_actions(data: bytes) -> bytes:
     """Returns the `actions` of a ResponseObservation, still as fields of one."""
     return b"".join(
         data[field.tag_start : field.end]
-        for field in client_lib.fields(data)
+        for field in client.fields(data)
         if field.number == _ACTIONS
     )
 
 
 def interface_options(
-    settings: settings_lib.ConverterSettings,
+    settings: ConverterSettings,
 ) -> sc2api_pb2.InterfaceOptions:
     """Returns what the game is asked to show, derived as the reference does."""
     width, height = settings.minimap
@@ -161,9 +160,7 @@ class Player:
         self._loop = 0
         self.loops_played = 0
 
-    def load(
-        self, data: bytes, player_id: int, settings: settings_lib.ConverterSettings
-    ) -> Info:
+    def load(self, data: bytes, player_id: int, settings: ConverterSettings) -> Info:
         """Loads the replay, at loop 0, as this player saw it."""
         replay_info = self._client.replay_info(data)
         request = sc2api_pb2.RequestStartReplay(

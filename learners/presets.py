@@ -9,26 +9,25 @@ the paper gives no number, the comment says so.
 import dataclasses
 from collections.abc import Callable
 
-from starmill.learners import (
-    algorithm,
+from starmill.learners import optimizer, runs
+from starmill.learners.algorithms import (
     awr,
     bc,
+    contract,
     crr,
     eoac,
     muzero,
-    networks,
     oac,
-    optim,
     rbve,
-    runs,
 )
+from starmill.learners.networks.network import Config
 from starmill.schema import errors
-from starmill.schema import settings as settings_lib
+from starmill.schema.settings import UNPLUGGED, ConverterSettings
 
 NETWORKS = {
     # Without the points, weights between 256 units take more than half of an update.
-    "tiny": networks.Config(unit_points=16),
-    "lite": networks.Config(
+    "tiny": Config(unit_points=16),
+    "lite": Config(
         vector=256,
         vector_blocks=2,
         unit=64,
@@ -46,7 +45,7 @@ NETWORKS = {
     ),
     # The paper gives no widths; these follow AlphaStar's published ones, with a world plane
     # as fine as the grid.
-    "full": networks.Config(
+    "full": Config(
         vector=1024,
         vector_blocks=4,
         unit=256,
@@ -69,7 +68,7 @@ AGENTS = tuple(runs.ALGORITHMS)
 def run(
     agent: str,
     size: str,
-    settings: settings_lib.ConverterSettings = settings_lib.UNPLUGGED,
+    settings: ConverterSettings = UNPLUGGED,
 ) -> runs.Run:
     """Returns the preset of an agent at a size; ConfigError if there is none."""
     if size not in NETWORKS:
@@ -80,19 +79,19 @@ def run(
         raise errors.ConfigError(
             f"agent: expected one of {sorted(_PAPER)}, found {agent!r}"
         )
-    common = algorithm.Config(network=NETWORKS[size], settings=settings)
+    common = contract.Config(network=NETWORKS[size], settings=settings)
     made = _PAPER[agent](common)
     return _TINY[agent](made) if size == "tiny" else made
 
 
-def _config(kind: type, common: algorithm.Config, **values: object) -> algorithm.Config:
+def _config(kind: type, common: contract.Config, **values: object) -> contract.Config:
     network = dataclasses.replace(
         common.network,
         condition_return=bool(values.pop("condition_return", False)),
         action_values=bool(values.pop("action_values", False)),
         latent_model=bool(values.pop("latent_model", False)),
     )
-    made: algorithm.Config = kind(network=network, settings=common.settings, **values)
+    made: contract.Config = kind(network=network, settings=common.settings, **values)
     return made
 
 
@@ -100,29 +99,29 @@ def _config(kind: type, common: algorithm.Config, **values: object) -> algorithm
 _CLONING = {"batch_size": 512, "accumulate": 64, "rollout": 1}
 
 
-def _bc(common: algorithm.Config) -> runs.Run:
+def _bc(common: contract.Config) -> runs.Run:
     return runs.Run(
         agent="bc",
         algorithm=_config(bc.Config, common, **_CLONING),
-        optim=optim.Config(),
+        optim=optimizer.Config(),
     )
 
 
-def _ft_bc(common: algorithm.Config) -> runs.Run:
+def _ft_bc(common: contract.Config) -> runs.Run:
     return runs.Run(
         agent="ft-bc",
         algorithm=_config(bc.Config, common, **_CLONING),
-        optim=optim.Config(learning_rate=1e-5, frames=10**9, ramp_in=10**8),
+        optim=optimizer.Config(learning_rate=1e-5, frames=10**9, ramp_in=10**8),
         mmr_above=6200,
         outcome=1,
     )
 
 
 # The paper gives no learning rate for the actor-critics: fine-tuning's.
-_ACTOR_CRITIC = optim.Config(learning_rate=1e-5, frames=10**9, clip="after")
+_ACTOR_CRITIC = optimizer.Config(learning_rate=1e-5, frames=10**9, clip="after")
 
 
-def _oac(common: algorithm.Config) -> runs.Run:
+def _oac(common: contract.Config) -> runs.Run:
     return runs.Run(
         agent="oac",
         algorithm=_config(oac.Config, common, batch_size=64, accumulate=8),
@@ -130,7 +129,7 @@ def _oac(common: algorithm.Config) -> runs.Run:
     )
 
 
-def _eoac(common: algorithm.Config) -> runs.Run:
+def _eoac(common: contract.Config) -> runs.Run:
     return runs.Run(
         agent="eoac",
         algorithm=_config(eoac.Config, common, batch_size=64, accumulate=8),
@@ -139,7 +138,7 @@ def _eoac(common: algorithm.Config) -> runs.Run:
     )
 
 
-def _mzs(common: algorithm.Config) -> runs.Run:
+def _mzs(common: contract.Config) -> runs.Run:
     return runs.Run(
         agent="mzs",
         # n = 512. Unrolled steps, batch and decay are not given: MuZero's 5, and 1e-4.
@@ -153,35 +152,35 @@ def _mzs(common: algorithm.Config) -> runs.Run:
             bootstrap=True,
             latent_model=True,
         ),
-        optim=optim.Config(learning_rate=1e-3, weight_decay=1e-4),
+        optim=optimizer.Config(learning_rate=1e-3, weight_decay=1e-4),
     )
 
 
-def _rcbc(common: algorithm.Config) -> runs.Run:
+def _rcbc(common: contract.Config) -> runs.Run:
     return runs.Run(
         agent="rcbc",
         algorithm=_config(bc.Config, common, condition_return=True, **_CLONING),
-        optim=optim.Config(),
+        optim=optimizer.Config(),
     )
 
 
-def _valued(agent: str, kind: type) -> Callable[[algorithm.Config], runs.Run]:
+def _valued(agent: str, kind: type) -> Callable[[contract.Config], runs.Run]:
     """Further baselines: behaviour cloning's schedule, short rollouts for their Q."""
 
-    def make(common: algorithm.Config) -> runs.Run:
+    def make(common: contract.Config) -> runs.Run:
         batch: dict[str, object] = {"batch_size": 64, "accumulate": 64, "rollout": 8}
         if kind is not awr.Config:
             batch["action_values"] = True
         return runs.Run(
             agent=agent,
             algorithm=_config(kind, common, **batch),
-            optim=optim.Config(),
+            optim=optimizer.Config(),
         )
 
     return make
 
 
-_PAPER: dict[str, Callable[[algorithm.Config], runs.Run]] = {
+_PAPER: dict[str, Callable[[contract.Config], runs.Run]] = {
     "bc": _bc,
     "ft-bc": _ft_bc,
     "oac": _oac,

@@ -15,9 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from starmill.schema import episode as episode_lib
-from starmill.schema import errors, specs
-from starmill.schema import settings as settings_lib
+from starmill.schema import episode, errors, specs
+from starmill.schema.settings import ConverterSettings
 
 Batch = dict[str, Any]
 
@@ -30,7 +29,7 @@ PREVIOUS = ("function", "queued", "repeat")
 
 def prepare(
     arrays: Mapping[str, NDArray[Any]],
-    settings: settings_lib.ConverterSettings,
+    settings: ConverterSettings,
     *,
     consecutive: bool = False,
 ) -> Batch:
@@ -43,7 +42,7 @@ def prepare(
     """
     dense = add_previous_action(trim_units(arrays, settings))
     size, steps = dense["step_type"].shape
-    begins = dense["step_type"][:, 0] == episode_lib.FIRST
+    begins = dense["step_type"][:, 0] == episode.FIRST
     keep_first = begins & (np.arange(size) % 2 == 0) & (not consecutive)
     start = np.where(keep_first, 0, 1)
     if not start.any() or start.all():
@@ -60,7 +59,7 @@ def add_previous_action(batch: Batch) -> Batch:
     They are 0 at the start of an episode, and on the first step of each row.
     """
     out = dict(batch)
-    starts = batch["step_type"] == episode_lib.FIRST
+    starts = batch["step_type"] == episode.FIRST
     for name in PREVIOUS:
         if f"action/{name}" not in batch:
             continue
@@ -71,7 +70,7 @@ def add_previous_action(batch: Batch) -> Batch:
 
 
 def trim_units(
-    arrays: Mapping[str, NDArray[Any]], settings: settings_lib.ConverterSettings
+    arrays: Mapping[str, NDArray[Any]], settings: ConverterSettings
 ) -> Batch:
     """Returns a dataset's batch with `units` [..., U', C], `unit_count`, `camera_corners` [..., 4].
 
@@ -149,7 +148,7 @@ def action(batch: Batch) -> Batch:
 
 def policy_weight(step_type: jax.Array) -> jax.Array:
     """Returns 1.0 where the action is trained on: everywhere but on an episode's last step."""
-    return (step_type != episode_lib.LAST).astype(jnp.float32)
+    return (step_type != episode.LAST).astype(jnp.float32)
 
 
 def discounts(delay: jax.Array, step_type: jax.Array, gamma: float) -> jax.Array:
@@ -161,7 +160,7 @@ def discounts(delay: jax.Array, step_type: jax.Array, gamma: float) -> jax.Array
     Departs: the paper defines game_loop_delta twice; this is the reading under which its
     value definition holds.
     """
-    last = step_type == episode_lib.LAST
+    last = step_type == episode.LAST
     into_last = jnp.concatenate([last[1:], jnp.zeros_like(last[:1])])
     value = jnp.power(jnp.float32(gamma), delay.astype(jnp.float32))
     return jnp.where(last | into_last, 0.0, value)
@@ -173,6 +172,6 @@ def next_rewards(reward: jax.Array) -> jax.Array:
 
 
 @functools.cache
-def _max_units(settings: settings_lib.ConverterSettings) -> int:
+def _max_units(settings: ConverterSettings) -> int:
     (rows, _) = specs.observation_specs(settings)["raw_units"].shape
     return rows

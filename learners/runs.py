@@ -10,20 +10,21 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from starmill.learners import (
-    algorithm,
+from starmill.learners import optimizer as optim
+from starmill.learners.algorithms import (
     awr,
     bc,
     crr,
     eoac,
     muzero,
-    networks,
     oac,
-    optim,
     rbve,
 )
-from starmill.schema import errors
-from starmill.schema import settings as settings_lib
+from starmill.learners.algorithms import (
+    contract as algorithm,
+)
+from starmill.learners.networks.network import Config
+from starmill.schema import errors, settings
 
 # Agents by name. MZS-MCTS is MZS with a search when acting; RCBC is BC told the outcome.
 ALGORITHMS: Mapping[str, algorithm.Algorithm] = MappingProxyType(
@@ -144,9 +145,9 @@ def from_json(data: Mapping[str, Any]) -> Run:
     network = dict(_mapping(parts, "network"))
     if "plane_channels" in network:
         network["plane_channels"] = tuple(network["plane_channels"])
-    parts["network"] = _record(networks.Config, network, "network")
+    parts["network"] = _record(Config, network, "network")
     if "settings" in parts:
-        parts["settings"] = settings_lib.from_json(parts["settings"])
+        parts["settings"] = settings.from_json(parts["settings"])
     values["algorithm"] = _record(CONFIGS[agent], parts, "algorithm")
     values["optim"] = _record(optim.Config, _mapping(values, "optim"), "optim")
     return typing.cast(Run, _record(Run, values, "run"))

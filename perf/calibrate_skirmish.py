@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from starmill.engines import lifeline
-from starmill.engines.skirmish import bots, maps, match
-from starmill.engines.skirmish import game as game_lib
-from starmill.engines.skirmish.scene import Dice
+from starmill.engines.skirmish.players import bots, match
+from starmill.engines.skirmish.players.situation import Dice
+from starmill.engines.skirmish.simulation import game, maps
 
 RACES = {1: "T", 2: "Z", 3: "P"}
 BINS = 5
@@ -35,9 +35,9 @@ def steps_of(played: match.Match, player: int) -> int:
     for loop, item in played.inputs:
         if item.player != player:
             continue
-        if isinstance(item, game_lib.UnitCommand | game_lib.Autocast):
+        if isinstance(item, game.UnitCommand | game.Autocast):
             kinds[loop] = "command"
-        elif isinstance(item, game_lib.CameraMove):
+        elif isinstance(item, game.CameraMove):
             kinds.setdefault(loop, "camera")
     order = [kinds[loop] for loop in sorted(kinds)]
     return sum(
@@ -59,8 +59,8 @@ def play(job: tuple[int, int]) -> dict[str, Any]:
     names = list(maps.MAPS)
     game_map = maps.MAPS[names[dice.below(len(names))]]
     setups = (
-        game_lib.PlayerSetup(race_requested=races[0], race=races[0], start=start),
-        game_lib.PlayerSetup(race_requested=races[1], race=races[1], start=1 - start),
+        game.PlayerSetup(race_requested=races[0], race=races[0], start=start),
+        game.PlayerSetup(race_requested=races[1], race=races[1], start=1 - start),
     )
     players = [
         bots.Bot(

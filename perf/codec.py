@@ -18,7 +18,8 @@ import numpy as np
 
 from perf import games, predecessor
 from perf.row import Row
-from starmill.schema import assembly, codec, dataset, episode, shards
+from starmill.schema import assembly, codec, episode, shards
+from starmill.schema.loader import dataset
 
 # The baseline's shuffle buffer must be this small to fit in memory.
 _BATCH, _UNROLL, _SHUFFLE = 16, 64, 48

@@ -24,7 +24,7 @@ from perf.row import Row
 from starmill.converters import capture, episode, protos
 from starmill.converters.observation import Converter
 from starmill.schema import settings as settings_lib
-from tests.converters import random_captures
+from tests.factories import random_captures
 
 ROOT = Path(__file__).resolve().parent.parent
 BENCH = ROOT.parent / "shared/golden/converter/bench/bench_mid.npz"

@@ -12,8 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from perf import synthetic
-from starmill.schema import dataset, episode
-from starmill.schema import settings as settings_lib
+from starmill.schema import episode
+from starmill.schema.loader import dataset
+from starmill.schema.settings import ConverterSettings
 
 _GAMES, _SEED = 3, 5
 _SYNTHETIC_STEPS = (958, 1393)
@@ -27,7 +28,7 @@ class Games:
     """
 
     label: str
-    settings: settings_lib.ConverterSettings
+    settings: ConverterSettings
     lengths: tuple[int, ...]
     load: Callable[[int], episode.Episode]
 

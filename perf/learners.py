@@ -14,13 +14,13 @@ import jax
 import numpy as np
 
 from perf.row import Row
-from starmill.learners import networks, presets, rollouts, runs, train
-from starmill.schema import assembly, codec, shards
-from starmill.schema import dataset as dataset_lib
-from starmill.schema import settings as settings_lib
-from tests import factories
+from starmill.learners import presets, rollouts, runs, training
+from starmill.learners.networks import network as networks
+from starmill.schema import assembly, codec, settings, shards
+from starmill.schema.loader import dataset
+from tests.factories import records as factories
 
-SETTINGS = settings_lib.UNPLUGGED
+SETTINGS = settings.UNPLUGGED
 EPISODES, STEPS = 12, 96
 UPDATES, LITE_UPDATES = 12, 2
 # The promise: under a tenth of the time of a step is spent waiting for its batch.
@@ -38,7 +38,7 @@ def measure() -> list[Row]:
     return rows
 
 
-def _dataset(folder: Path) -> dataset_lib.Dataset:
+def _dataset(folder: Path) -> dataset.Dataset:
     made = sorted(
         (
             factories.episode(n, steps=STEPS, settings=SETTINGS, outcome=1)
@@ -62,16 +62,16 @@ def _dataset(folder: Path) -> dataset_lib.Dataset:
         replay_ids=frozenset(one.meta.replay_id for one in made),
     )
     assembly.finish(str(folder), build, [entry], placed)
-    return dataset_lib.open_dataset(str(folder))
+    return dataset.open_dataset(str(folder))
 
 
-def _tiny(data: dataset_lib.Dataset, folder: Path) -> list[Row]:
+def _tiny(data: dataset.Dataset, folder: Path) -> list[Row]:
     run = presets.run("bc", "tiny", SETTINGS)
     run = runs.replace(run, save_every=10**6 * run.log_every)
-    learner = train.Learner(run)
+    learner = training.Learner(run)
     state = learner.init()
     seconds = waited = 0.0
-    with train.batches(run, data, workers=1) as iterator:
+    with training.batches(run, data, workers=1) as iterator:
         for number in range(1, UPDATES + 3):
             began = time.perf_counter()
             arrays = next(iterator)
@@ -98,12 +98,12 @@ def _tiny(data: dataset_lib.Dataset, folder: Path) -> list[Row]:
     ]
 
 
-def _lite(data: dataset_lib.Dataset) -> Row:
+def _lite(data: dataset.Dataset) -> Row:
     run = presets.run("bc", "lite", SETTINGS)
     run = runs.replace(run, batch_size=16, accumulate=1)
-    learner = train.Learner(run)
+    learner = training.Learner(run)
     state = learner.init()
-    batch = rollouts.prepare(next(train.batches(run, data)), SETTINGS)
+    batch = rollouts.prepare(next(training.batches(run, data)), SETTINGS)
     state, metrics = learner.update(state, [batch], 1)
     jax.block_until_ready(metrics)
     began = time.perf_counter()

@@ -6,7 +6,7 @@ A process of its own, so that nothing else's memory is counted.
 import resource
 import sys
 
-from starmill.schema import dataset
+from starmill.schema.loader import dataset
 
 _BATCHES = 8
 

@@ -18,12 +18,12 @@ import numpy as np
 import tensorflow as tf
 
 from starmill.schema import episode, specs
-from starmill.schema import settings as settings_lib
+from starmill.schema.settings import ConverterSettings
 
 Spec = dict[str, tuple[tf.DType, tuple[int, ...]]]
 
 
-def feature_specs(settings: settings_lib.ConverterSettings) -> Spec:
+def feature_specs(settings: ConverterSettings) -> Spec:
     """Returns dtype and shape of each feature by its path in the record."""
     found = {
         f"observation/{key}": (tf.as_dtype(spec.dtype), spec.shape)
@@ -54,7 +54,7 @@ def write(path: Path, record: bytes) -> None:
         writer.write(record)
 
 
-def decoder(settings: settings_lib.ConverterSettings) -> Any:
+def decoder(settings: ConverterSettings) -> Any:
     """Returns the function from a serialized record to a dict of tensors."""
     features = feature_specs(settings)
     strings = {path: tf.io.FixedLenFeature((), tf.string) for path in features}
@@ -72,7 +72,7 @@ def decoder(settings: settings_lib.ConverterSettings) -> Any:
 
 def unrolls(
     pattern: str,
-    settings: settings_lib.ConverterSettings,
+    settings: ConverterSettings,
     *,
     batch_size: int,
     unroll: int,
@@ -90,7 +90,7 @@ def unrolls(
     yield from data.as_numpy_iterator()
 
 
-def random_step(path: Path, settings: settings_lib.ConverterSettings, step: int) -> Any:
+def random_step(path: Path, settings: ConverterSettings, step: int) -> Any:
     """Returns one step of an episode: all of it must be inflated to get there."""
     record = next(iter(tf.data.TFRecordDataset(str(path)).take(1)))
     decoded = decoder(settings)(record)

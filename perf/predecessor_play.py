@@ -18,11 +18,11 @@ from pathlib import Path
 import numpy as np
 
 from perf import predecessor
-from starmill.converters import episode as episode_lib
-from starmill.converters import protos, timing
+from starmill.converters import episode, protos, timing
 from starmill.converters.observation import Converter
-from starmill.engines import playback, replay_file
-from starmill.schema import settings as settings_lib
+from starmill.engines import playback
+from starmill.engines.replays import replay_file
+from starmill.schema.settings import UNPLUGGED
 
 # Runs in Python 3.10, where the wheel's compiled converter loads.
 _REFERENCE = """
@@ -54,7 +54,7 @@ def _with_reference(
 ) -> tuple[dict[str, np.ndarray], int]:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "episode.npz"
-        settings = json.dumps(settings_lib.UNPLUGGED.to_json())
+        settings = json.dumps(UNPLUGGED.to_json())
         done = subprocess.run(
             [python, "-c", _REFERENCE, str(replay), str(side), str(out), settings],
             check=True,
@@ -74,7 +74,7 @@ def _with_stream(replay: Path, side: int) -> tuple[dict[str, np.ndarray], int]:
     data = replay.read_bytes()
     frames = timing.action_frames(replay_file.open_replay(data).game_events())[side]
     plan = timing.step_plan(frames)
-    settings = settings_lib.UNPLUGGED
+    settings = UNPLUGGED
     with replay_observation_stream.ReplayObservationStream(
         interface_options=playback.interface_options(settings),
         game_steps_per_episode=playback.MAX_LOOPS,
@@ -86,10 +86,10 @@ def _with_stream(replay: Path, side: int) -> tuple[dict[str, np.ndarray], int]:
         def observed():
             for mine, _ in stream.observations(step_sequence=plan):
                 message = mine.SerializeToString()
-                yield mine.observation.game_loop, episode_lib.Observed(message)
+                yield mine.observation.game_loop, episode.Observed(message)
 
-        steps = episode_lib.convert_stream(converter, observed(), frames)
-        return episode_lib.stack(steps), 2 * sum(plan)
+        steps = episode.convert_stream(converter, observed(), frames)
+        return episode.stack(steps), 2 * sum(plan)
 
 
 def main() -> None:

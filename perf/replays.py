@@ -22,7 +22,7 @@ from pathlib import Path
 
 from perf.row import Row
 from starmill.converters import timing
-from starmill.engines import replay_file
+from starmill.engines.replays import replay_file
 from starmill.schema import selection
 from tests import replay_factory
 

@@ -4,19 +4,20 @@ import time
 
 from perf import skirmish_server
 from perf.row import Row
-from starmill.engines.skirmish import bots, maps, match
-from starmill.engines.skirmish import game as game_lib
+from starmill.engines.skirmish.players import bots, match
+from starmill.engines.skirmish.simulation import maps
+from starmill.engines.skirmish.simulation.game import Game, PlayerSetup
 
 FLOOR_LOOPS = 5000.0  # game loops a second on one core, mid-game
 _MID_GAME = 8000
 _LOOPS = 4000
 
 
-def _mid_game() -> game_lib.Game:
+def _mid_game() -> Game:
     """Returns a game in its middle: two bases each and armies on the way."""
     setups = (
-        game_lib.PlayerSetup(race_requested=1, race=1, start=0),
-        game_lib.PlayerSetup(race_requested=2, race=2, start=1),
+        PlayerSetup(race_requested=1, race=1, start=0),
+        PlayerSetup(race_requested=2, race=2, start=1),
     )
     players = [bots.human(6500, 1, 1, "macro"), bots.human(6500, 2, 2, "macro")]
     played = match.play_match(
@@ -41,8 +42,8 @@ def measure() -> list[Row]:
         )
     ]
     setups = (
-        game_lib.PlayerSetup(race_requested=3, race=3, start=0),
-        game_lib.PlayerSetup(race_requested=2, race=2, start=1),
+        PlayerSetup(race_requested=3, race=3, start=0),
+        PlayerSetup(race_requested=2, race=2, start=1),
     )
     began = time.process_time()
     whole = match.play_match(

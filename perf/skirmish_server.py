@@ -16,7 +16,7 @@ from websockets.sync.client import ClientConnection, connect
 
 from perf.row import Row
 from starmill.converters.protos import sc2api_pb2
-from starmill.engines.skirmish import play, versions
+from starmill.engines.skirmish import recorded_game, versions
 
 _LAUNCHES = 5
 _OBSERVATIONS = 200
@@ -34,7 +34,7 @@ def _free_port() -> int:
 def _game() -> Iterator[tuple[ClientConnection, float]]:
     """Starts a game; yields its connection and the time at which it was launched."""
     port = _free_port()
-    command = [sys.executable, "-I", "-m", "starmill.engines.skirmish.server"]
+    command = [sys.executable, "-I", "-m", "starmill.engines.skirmish.server.process"]
     began = time.perf_counter()
     process = subprocess.Popen([*command, "-listen", "127.0.0.1", "-port", str(port)])
     try:
@@ -78,8 +78,10 @@ def _options() -> sc2api_pb2.InterfaceOptions:
 
 def measure() -> list[Row]:
     """Returns start-up seconds, loading seconds and milliseconds per observation."""
-    sides = [play.parse_player("bot:6500", race) for race in ("terran", "protoss")]
-    outcome = play.play_game(
+    sides = [
+        recorded_game.parse_player("bot:6500", race) for race in ("terran", "protoss")
+    ]
+    outcome = recorded_game.play_game(
         home=sides[0],
         away=sides[1],
         map_name="Frost Hollow",

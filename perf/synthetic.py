@@ -9,10 +9,9 @@ rectangle for a camera. `restless` lets workers criss-cross the map and vision f
 import numpy as np
 from numpy.typing import NDArray
 
-from starmill.schema import episode, specs
-from starmill.schema import settings as settings_lib
+from starmill.schema import episode, settings, specs
 
-SETTINGS = settings_lib.UNPLUGGED
+SETTINGS = settings.UNPLUGGED
 _COLUMN = {name: index for index, name in enumerate(specs.unit_columns(SETTINGS))}
 _NEUTRAL, _OWN, _ENEMY = 139, 150, 90
 

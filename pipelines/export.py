@@ -18,8 +18,8 @@ from typing import IO, Any
 
 import numpy as np
 
-from starmill.schema import dataset as dataset_lib
 from starmill.schema import episode, errors, shards, storage
+from starmill.schema.loader import dataset
 
 FORMATS = ("alphastar", "rlds", "npz")
 MARKER = "export.json"
@@ -34,7 +34,7 @@ Progress = Callable[[], None]
 
 
 def export(
-    opened: dataset_lib.Dataset, layout: str, out: Path, done: Progress = lambda: None
+    opened: dataset.Dataset, layout: str, out: Path, done: Progress = lambda: None
 ) -> list[str]:
     """Writes a dataset in another layout; returns problems, one sentence each.
 
@@ -50,7 +50,7 @@ def export(
     return writers[layout](opened, out, done)
 
 
-def _claim(opened: dataset_lib.Dataset, layout: str, out: Path) -> None:
+def _claim(opened: dataset.Dataset, layout: str, out: Path) -> None:
     """Marks the folder as this export's, or refuses it."""
     facts = {"dataset": opened.reference, "format": layout, "episodes": len(opened)}
     marker = out / MARKER
@@ -67,7 +67,7 @@ def _claim(opened: dataset_lib.Dataset, layout: str, out: Path) -> None:
 
 
 def _windows(
-    opened: dataset_lib.Dataset, number: int, keys: list[str] | None = None
+    opened: dataset.Dataset, number: int, keys: list[str] | None = None
 ) -> Iterator[episode.Arrays]:
     steps = opened.metas[number].steps
     for start in range(0, steps, _WINDOW):
@@ -77,7 +77,7 @@ def _windows(
 # --- the predecessor's ------------------------------------------------------------------
 
 
-def _alphastar(opened: dataset_lib.Dataset, out: Path, done: Progress) -> list[str]:
+def _alphastar(opened: dataset.Dataset, out: Path, done: Progress) -> list[str]:
     """One TFRecord file per episode: a tf.train.Example of zlib'd arrays.
 
     Files are {split}/{version}/{replay_id}_{player}.tfrecord, and paths.py tells the
@@ -121,7 +121,7 @@ def _alphastar(opened: dataset_lib.Dataset, out: Path, done: Progress) -> list[s
     return problems
 
 
-def alphastar_record(opened: dataset_lib.Dataset, number: int) -> bytes:
+def alphastar_record(opened: dataset.Dataset, number: int) -> bytes:
     """Returns an episode as the predecessor's `TFExampleCoder(compress=True)` encodes it.
 
     Features are `observation/<key>` and `step_type`, each the zlib'd little-endian bytes of
@@ -173,7 +173,7 @@ def _message(field: int, content: bytes) -> bytes:
 # --- npz --------------------------------------------------------------------------------
 
 
-def _npz(opened: dataset_lib.Dataset, out: Path, done: Progress) -> list[str]:
+def _npz(opened: dataset.Dataset, out: Path, done: Progress) -> list[str]:
     """One {episode_id}.npz per episode: every array and the derived ones, time first."""
     for number, meta in enumerate(opened.metas):
         path = out / f"{meta.episode_id}.npz"
@@ -187,7 +187,7 @@ def _npz(opened: dataset_lib.Dataset, out: Path, done: Progress) -> list[str]:
 
 
 def _write_npz(
-    opened: dataset_lib.Dataset, number: int, steps: int, file: IO[bytes]
+    opened: dataset.Dataset, number: int, steps: int, file: IO[bytes]
 ) -> None:
     """Writes what numpy.savez_compressed would, array by array, window by window."""
     first = opened.read(number, 0, 1)
@@ -210,7 +210,7 @@ def _write_npz(
 # --- RLDS -------------------------------------------------------------------------------
 
 
-def _rlds(opened: dataset_lib.Dataset, out: Path, done: Progress) -> list[str]:
+def _rlds(opened: dataset.Dataset, out: Path, done: Progress) -> list[str]:
     """A dataset that `tfds.builder_from_directory(out / name / version)` opens."""
     tfds = _tensorflow_datasets()
     name = opened.manifest.name.replace("-", "_").replace(".", "_")
@@ -248,7 +248,7 @@ def _rlds(opened: dataset_lib.Dataset, out: Path, done: Progress) -> list[str]:
     return []
 
 
-def _rlds_features(tfds: Any, opened: dataset_lib.Dataset) -> Any:
+def _rlds_features(tfds: Any, opened: dataset.Dataset) -> Any:
     features = tfds.features
     observation, action = {}, {}
     for key, spec in opened.specs.items():
@@ -292,7 +292,7 @@ def _rlds_features(tfds: Any, opened: dataset_lib.Dataset) -> Any:
     )
 
 
-def _rlds_episode(opened: dataset_lib.Dataset, number: int) -> dict[str, Any]:
+def _rlds_episode(opened: dataset.Dataset, number: int) -> dict[str, Any]:
     meta = opened.metas[number]
     return {
         "steps": list(_rlds_steps(opened, number)),
@@ -309,7 +309,7 @@ def _rlds_episode(opened: dataset_lib.Dataset, number: int) -> dict[str, Any]:
     }
 
 
-def _rlds_steps(opened: dataset_lib.Dataset, number: int) -> Iterator[dict[str, Any]]:
+def _rlds_steps(opened: dataset.Dataset, number: int) -> Iterator[dict[str, Any]]:
     """Yields steps; RLDS' reward is that of the step's own action, so the outcome moves.
 
     What RLDS calls the last step has no valid action or reward: the outcome is the reward

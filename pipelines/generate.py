@@ -17,9 +17,18 @@ import fsspec
 from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 from apache_beam.runners.runner import PipelineState
 
-from starmill.engines import sc2
+from starmill.engines.pool import SKIRMISH, PoolConfig
+from starmill.pipelines import (
+    episode_maker,
+    local_runner,
+    plan,
+    stages,
+)
 from starmill.pipelines import index as index_job
-from starmill.pipelines import local_workers, plan, sink, sources, transforms, worker
+from starmill.pipelines import (
+    work_folder as sink,
+)
+from starmill.pipelines.inputs import sources
 from starmill.schema import (
     assembly,
     card,
@@ -61,8 +70,8 @@ class Request:
     work: str | None = None
     name: str
     version: str = "1.0.0"
-    pool: sc2.PoolConfig
-    config: worker.WorkerConfig = worker.WorkerConfig()
+    pool: PoolConfig
+    config: episode_maker.WorkerConfig = episode_maker.WorkerConfig()
     replays_per_shard: int = 64
     extend: str | None = None
     password: str | None = dataclasses.field(default=None, repr=False)
@@ -208,7 +217,7 @@ def run(
 
 def engine_name(made: plan.Plan) -> str:
     """Returns what the manifest calls the engine: the embedded game is of our release."""
-    return f"skirmish {__version__}" if made.engine == sc2.SKIRMISH else made.engine
+    return f"skirmish {__version__}" if made.engine == SKIRMISH else made.engine
 
 
 def _check_counts(
@@ -235,7 +244,7 @@ def _run_beam(
     chosen = PipelineOptions(list(options))
     pipeline = beam.Pipeline(options=chosen)
     on_dataflow = "Dataflow" in (chosen.view_as(StandardOptions).runner or "")
-    transforms.build(
+    stages.build(
         pipeline,
         groups=made.groups,
         plan_url=storage.join(request.work_folder, plan.NAME),
@@ -246,7 +255,7 @@ def _run_beam(
         password=request.password,
         min_ram=DATAFLOW_MIN_RAM if on_dataflow else None,
     )
-    with run_errors(), local_workers.watched():
+    with run_errors(), local_runner.watched():
         result = pipeline.run()
         state = result.wait_until_finish()
     if state not in (None, PipelineState.DONE):
@@ -267,7 +276,7 @@ def run_errors() -> Iterator[None]:
     """Turns what Beam makes of an error that a stage raised back into one clear line."""
     try:
         yield
-    except local_workers.WorkerLost:
+    except local_runner.WorkerLost:
         raise
     except _BEAM_ERRORS as error:
         text = f"{type(error).__name__}: {error}"

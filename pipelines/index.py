@@ -19,11 +19,10 @@ import pyarrow.parquet as pq
 from apache_beam.metrics.metric import Metrics
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from starmill.engines import replay_file
-from starmill.pipelines import packs, sources
-from starmill.schema import errors, storage
-from starmill.schema import index as index_lib
-from starmill.schema.replay import RejectReason, ReplayRow
+from starmill.engines.replays import replay_file
+from starmill.pipelines.inputs import packs, sources
+from starmill.schema import errors, replay_index, storage
+from starmill.schema.replay_row import RejectReason, ReplayRow
 from starmill.schema.selection import Selection
 
 # Part of every part's name: raise it when rows change for the same file.
@@ -138,7 +137,7 @@ class IndexUnit(beam.DoFn):
         if storage.exists(address):
             Metrics.counter("index", "parts_reused").inc()
         else:
-            table = index_lib.table_from_rows(rows_of(unit, self._settings))
+            table = replay_index.table_from_rows(rows_of(unit, self._settings))
             Metrics.counter("index", "replays").inc(table.num_rows)
             body = io.BytesIO()
             pq.write_table(table, body, compression="zstd")
@@ -165,11 +164,11 @@ class JoinParts(beam.DoFn):
 
 def _join(folder: str, names: Sequence[str], file: object) -> int:
     rows = 0
-    with pq.ParquetWriter(file, index_lib.SCHEMA, compression="zstd") as writer:
+    with pq.ParquetWriter(file, replay_index.SCHEMA, compression="zstd") as writer:
         held: list[pa.Table] = []
         for name in names:
             body = storage.read(storage.join(folder, name))
-            held.append(pq.read_table(io.BytesIO(body), schema=index_lib.SCHEMA))
+            held.append(pq.read_table(io.BytesIO(body), schema=replay_index.SCHEMA))
             if sum(table.num_rows for table in held) >= _ROWS_PER_GROUP:
                 rows += _write_group(writer, held)
                 held = []

@@ -16,8 +16,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from starmill.schema import errors, index, selection, shards, storage
-from starmill.schema.replay import COLUMNS, RejectReason, ReplayRow, row_from_columns
+from starmill.schema import errors, replay_index, selection, shards, storage
+from starmill.schema.replay_row import (
+    COLUMNS,
+    RejectReason,
+    ReplayRow,
+    row_from_columns,
+)
 
 NAME = "plan.parquet"
 # Replays of a row group: what one Beam element before the reshuffle stands for.
@@ -29,7 +34,7 @@ _EXTRA = [
     pa.field("shard", pa.string()),
     pa.field("reuse", pa.string()),
 ]
-SCHEMA = pa.schema([*index.SCHEMA, *_EXTRA])
+SCHEMA = pa.schema([*replay_index.SCHEMA, *_EXTRA])
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -111,7 +116,7 @@ def make(
     replay_ids: set[str] = set()
     kept: list[pa.Table] = []
     read = 0
-    for batch in index.read_batches(index_url, list(COLUMNS)):
+    for batch in replay_index.read_batches(index_url, list(COLUMNS)):
         read += batch.num_rows
         places, extra = [], []
         for place, values in enumerate(batch.to_pylist()):

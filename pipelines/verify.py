@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from starmill.pipelines import transforms, worker
+from starmill.pipelines import episode_maker, stages
 from starmill.schema import (
     codec,
     errors,
@@ -24,7 +24,7 @@ from starmill.schema import (
     storage,
     table,
 )
-from starmill.schema.replay import RejectReason, ReplayRow
+from starmill.schema.replay_row import RejectReason, ReplayRow
 
 _READ_BYTES = 1 << 24
 # Arrays whose bounds are nominal, as the reference's are: unit columns exceed them (tags,
@@ -328,7 +328,7 @@ def replayed(
     rows: pa.Table,
     found: Mapping[str, ReplayRow],
     wanted: Iterable[str],
-    player: worker.Worker,
+    player: episode_maker.Worker,
     password: str | None = None,
 ) -> Iterator[Problem]:
     """Plays replays again and yields what differs from their stored episodes.
@@ -343,7 +343,7 @@ def replayed(
         row = found[replay_id]
         stored = [r for r in rows.to_pylist() if r["replay_id"] == replay_id]
         sides = tuple(sorted(r["player_id"] for r in stored))
-        result = player.run(transforms.read_replay(row.source, password), row, sides)
+        result = player.run(stages.read_replay(row.source, password), row, sides)
         for failed in result.quarantine:
             name = f"{replay_id}-{failed.player_id}"
             yield Problem(name, f"cannot be played again: {failed.reason}")

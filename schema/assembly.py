@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow
 
 from starmill.schema import card, codec, errors, manifest, shards, specs, storage, table
-from starmill.schema import settings as settings_lib
+from starmill.schema.settings import ConverterSettings
 from starmill.version import __version__
 
 
@@ -28,7 +28,7 @@ class Build:
     name: str
     version: str
     engine: str
-    settings: settings_lib.ConverterSettings
+    settings: ConverterSettings
     selection: Mapping[str, Any]
     replay_ids: frozenset[str]
     libraries: Mapping[str, str] = dataclasses.field(default_factory=dict)

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starmill.schema import errors, specs
-from starmill.schema import settings as settings_lib
+from starmill.schema.settings import ConverterSettings
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -85,7 +85,7 @@ class Episode:
     meta: EpisodeMeta
     arrays: Arrays
 
-    def check(self, settings: settings_lib.ConverterSettings) -> None:
+    def check(self, settings: ConverterSettings) -> None:
         """Raises SpecError, naming every array that does not satisfy the spec."""
         expected = specs.episode_specs(settings)
         problems = []

@@ -16,7 +16,7 @@ from typing import Any
 import fsspec
 
 from starmill.schema import errors
-from starmill.schema.replay import (
+from starmill.schema.replay_row import (
     RACE_NAMES,
     MmrSource,
     RejectReason,

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from starmill.schema import errors
-from starmill.schema import settings as settings_lib
+from starmill.schema.settings import ConverterSettings, RawSettings
 
 Bound = int | tuple[int, ...] | None
 
@@ -140,12 +140,12 @@ ACTION_ARGUMENTS = (
 MAX_DELAY = 127
 
 
-def unit_columns(settings: settings_lib.ConverterSettings) -> tuple[str, ...]:
+def unit_columns(settings: ConverterSettings) -> tuple[str, ...]:
     """Returns the names of raw_units' columns in order."""
     return tuple(name for name, _ in _unit_columns(settings))
 
 
-def action_specs(settings: settings_lib.ConverterSettings) -> dict[str, ArraySpec]:
+def action_specs(settings: ConverterSettings) -> dict[str, ArraySpec]:
     """Returns the specs of an agent's action by argument name, in the policy's order."""
     raw = raw_settings(settings)
     units = raw.max_unit_count
@@ -191,7 +191,7 @@ def action_specs(settings: settings_lib.ConverterSettings) -> dict[str, ArraySpe
     return specs
 
 
-def observation_specs(settings: settings_lib.ConverterSettings) -> dict[str, ArraySpec]:
+def observation_specs(settings: ConverterSettings) -> dict[str, ArraySpec]:
     """Returns the specs of a step's arrays by key, sorted, `action/*` included."""
     specs = [*_vector_specs(settings), *_spatial_specs(settings), _units_spec(settings)]
     if settings.supervised:
@@ -203,7 +203,7 @@ def observation_specs(settings: settings_lib.ConverterSettings) -> dict[str, Arr
     return dict(sorted(by_key.items()))
 
 
-def episode_specs(settings: settings_lib.ConverterSettings) -> dict[str, ArraySpec]:
+def episode_specs(settings: ConverterSettings) -> dict[str, ArraySpec]:
     """Returns the specs of an episode's stored arrays, without the time axis.
 
     The reference's arrays of shape (1,) become scalars, so a stacked episode has [T] there,
@@ -220,7 +220,7 @@ def to_json(described: Mapping[str, ArraySpec]) -> dict[str, Any]:
     return {key: spec.to_json() for key, spec in described.items()}
 
 
-def fingerprint(settings: settings_lib.ConverterSettings) -> str:
+def fingerprint(settings: ConverterSettings) -> str:
     """Returns a hex digest that changes when any array's name, shape, dtype or bound does."""
     content = to_json(observation_specs(settings))
     text = json.dumps(content, sort_keys=True, separators=(",", ":"))
@@ -238,15 +238,15 @@ def check_array(key: str, array: np.ndarray, spec: ArraySpec, where: str = "") -
 
 
 def raw_settings(
-    settings: settings_lib.ConverterSettings,
-) -> settings_lib.RawSettings:
+    settings: ConverterSettings,
+) -> RawSettings:
     """Returns the settings of the raw interface, without which there are no arrays."""
     if settings.raw_settings is None:
         raise errors.ConfigError("settings: raw_settings are required, found none")
     return settings.raw_settings
 
 
-def _vector_specs(settings: settings_lib.ConverterSettings) -> list[ArraySpec]:
+def _vector_specs(settings: ConverterSettings) -> list[ArraySpec]:
     def plain(name: str, shape: tuple[int, ...], meaning: str) -> ArraySpec:
         return ArraySpec(name=name, shape=shape, dtype="int32", meaning=meaning)
 
@@ -275,7 +275,7 @@ def _vector_specs(settings: settings_lib.ConverterSettings) -> list[ArraySpec]:
     return specs
 
 
-def _spatial_specs(settings: settings_lib.ConverterSettings) -> list[ArraySpec]:
+def _spatial_specs(settings: ConverterSettings) -> list[ArraySpec]:
     raw = raw_settings(settings)
     specs = []
     if raw.use_camera_position:
@@ -315,7 +315,7 @@ def _spatial_specs(settings: settings_lib.ConverterSettings) -> list[ArraySpec]:
 
 
 def _unit_columns(
-    settings: settings_lib.ConverterSettings,
+    settings: ConverterSettings,
 ) -> list[tuple[str, int | None]]:
     count = raw_settings(settings).num_unit_features
     # More features than there are is allowed: columns that stay zero.
@@ -324,7 +324,7 @@ def _unit_columns(
     return [*UNIT_COLUMNS[:count], *unused, *extra]
 
 
-def _units_spec(settings: settings_lib.ConverterSettings) -> ArraySpec:
+def _units_spec(settings: ConverterSettings) -> ArraySpec:
     raw = raw_settings(settings)
     maxima = [
         settings.num_action_types - 1 if high is None else high

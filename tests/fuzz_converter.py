@@ -21,7 +21,7 @@ from starmill.converters import protos
 from starmill.converters.observation import Converter
 from starmill.schema import errors
 from starmill.schema import settings as settings_lib
-from tests.converters import random_captures
+from tests.factories import random_captures
 
 ResponseObservation = protos.sc2api_pb2.ResponseObservation
 

@@ -30,7 +30,8 @@ from pathlib import Path
 import numpy as np
 
 from starmill.converters import timing
-from starmill.engines import mpq, replay_file, values
+from starmill.engines.replays import archive as mpq
+from starmill.engines.replays import replay_file, tagged
 from starmill.schema import errors
 from tests import replay_factory as factory
 
@@ -110,7 +111,7 @@ def _first_events(data: bytes, replay: replay_file.ReplayFile) -> bytes:
     protocol = replay.protocol
     if protocol.user is None or protocol.event_id is None:
         return data[:2000]
-    reader = values.BitReader(data, protocol.types, values.Meter(10**6, math.inf))
+    reader = tagged.BitReader(data, protocol.types, tagged.Meter(10**6, math.inf))
     for _ in range(_EVENTS):
         if reader.done:
             break
@@ -122,7 +123,7 @@ def _first_events(data: bytes, replay: replay_file.ReplayFile) -> bytes:
 
 
 def _first_tracker_events(data: bytes) -> bytes:
-    reader = values.TaggedReader(data, values.Meter(10**6, math.inf))
+    reader = tagged.TaggedReader(data, tagged.Meter(10**6, math.inf))
     for _ in range(3 * _WHOLE_EVENTS):
         if reader.done:
             break

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from starmill.engines import protocols
+from starmill.engines.replays import protocols
 
 BUILD = 74741  # 4.9.2
 _MASK = 0xFFFFFFFF

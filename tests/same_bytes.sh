@@ -14,7 +14,7 @@ first=
 for python in "$@"; do
   python=$(realpath -s "$(command -v "$python")")  # it is called from another folder
   version=$("$python" -c 'import sys; print("%d.%d.%d" % sys.version_info[:3])') || { failed=1; continue; }
-  if ! (cd "$work" && "$python" -c 'import starmill.engines.skirmish.game') 2>/dev/null; then
+  if ! (cd "$work" && "$python" -c 'import starmill.engines.skirmish.simulation.game') 2>/dev/null; then
     clean_environment "$python" "$work/$version" || { echo "FAIL  $version: install"; failed=1; continue; }
     python=$work/$version/venv/bin/python
   fi

@@ -25,9 +25,11 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from starmill.engines.skirmish import faults, install, versions
+from starmill.engines.skirmish import install, versions
+from starmill.engines.skirmish.server import faults
 from starmill.schema import table
-from tests.pipelines import builds, disturb
+from tests.factories import builds
+from tests.pipelines import disturb
 
 _FLINK_PORT = "8188"
 _GRACE_SECONDS = 60

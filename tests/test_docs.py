@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from starmill import cli
-from starmill.schema import settings as settings_lib
-from tests import factories
+from starmill.schema import settings
 from tests.conftest import ROOT
+from tests.factories import records
 
 DOCUMENTS = sorted(
     [
@@ -110,10 +110,10 @@ def test_the_page_on_using_the_data_runs(tmp_path):
     ]
     assert len(blocks) >= 5
     episodes = [
-        factories.episode(seed, steps=200, settings=settings_lib.UNPLUGGED)
+        records.episode(seed, steps=200, settings=settings.UNPLUGGED)
         for seed in range(4)
     ]
-    factories.dataset(str(tmp_path / "data"), episodes, settings=settings_lib.UNPLUGGED)
+    records.dataset(str(tmp_path / "data"), episodes, settings=settings.UNPLUGGED)
     # Workers are spawned, so the page asks for the usual guard.
     body = textwrap.indent("\n".join(blocks), "    ")
     script = tmp_path / "page.py"

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from starmill import cli
-from starmill.schema import dataset
-from tests import short_games
+from starmill.schema.loader import dataset
+from tests.factories import short_games
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -19,8 +19,8 @@ from apache_beam.io.gcp import gcsio
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.dataflow.internal import apiclient
 
-from starmill.engines import sc2
-from starmill.pipelines import generate, transforms, worker
+from starmill.engines import pool
+from starmill.pipelines import generate, stages, episode_maker
 
 IMAGE = "us-docker.pkg.dev/example/starmill/worker:0.1.0"
 BUCKET = "gs://example"
@@ -62,14 +62,14 @@ def job_request(out_dir: Path, *more: str) -> dict[str, Any]:
         mock.patch.object(apiclient.DataflowApplicationClient, "stage_file", keep),
     ):
         pipeline = beam.Pipeline(options=PipelineOptions(chosen))
-        transforms.build(
+        stages.build(
             pipeline,
             groups=100,
             plan_url=f"{BUCKET}/data/_work/plan.parquet",
             work=f"{BUCKET}/data/_work",
             output=f"{BUCKET}/data",
-            pool=sc2.PoolConfig(root="/opt/StarCraftII"),
-            config=worker.WorkerConfig(),
+            pool=pool.PoolConfig(root="/opt/StarCraftII"),
+            config=episode_maker.WorkerConfig(),
             min_ram=generate.DATAFLOW_MIN_RAM,
         )
         pipeline.run()

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import starmill
-from starmill.engines.skirmish import mapfile, versions
+from starmill.engines.skirmish import versions
+from starmill.engines.skirmish.server import map_files
 from starmill.schema import errors
 
 BINARY = "SC2_x64"
@@ -52,7 +53,7 @@ def install(directory: Path, chosen: Sequence[versions.Version]) -> None:
         )
     directory.mkdir(parents=True, exist_ok=True)
     _write(directory / MARKER, _MARKER_TEXT.encode())
-    for path, content in mapfile.files().items():
+    for path, content in map_files.files().items():
         _write(directory / "Maps" / path, content)
     (directory / "Replays").mkdir(exist_ok=True)
     for version in chosen:

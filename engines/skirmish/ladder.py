@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 
 from starmill.engines import lifeline
-from starmill.engines.skirmish import maps, play, versions, warmup
+from starmill.engines.skirmish import recorded_game, versions, warmup
+from starmill.engines.skirmish.simulation import maps
 from starmill.schema import errors
 
 # Between which ratings players are drawn, if nothing else is asked for.
@@ -54,9 +55,9 @@ def pairing(
 ) -> Pairing:
     """Returns game `index` of a ladder whose players' ratings lie between the two given."""
     low, high = ratings
-    if not play.MIN_MMR <= low <= high <= play.MAX_MMR:
+    if not recorded_game.MIN_MMR <= low <= high <= recorded_game.MAX_MMR:
         raise errors.ConfigError(
-            f"ladder: expected ratings from {play.MIN_MMR} to {play.MAX_MMR}, the lower one "
+            f"ladder: expected ratings from {recorded_game.MIN_MMR} to {recorded_game.MAX_MMR}, the lower one "
             f"first, found {low} to {high}"
         )
     rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, index])))
@@ -82,12 +83,12 @@ def pairing(
 def play_pairing(match: Pairing, out: Path) -> dict[str, Any]:
     """Plays one game, writes its replay, and returns its row of the table."""
     sides = [
-        play.Player(
+        recorded_game.Player(
             kind="bot", race=match.races[i], mmr=match.mmrs[i], name=match.names[i]
         )
         for i in (0, 1)
     ]
-    outcome = play.play_game(
+    outcome = recorded_game.play_game(
         home=sides[0],
         away=sides[1],
         map_name=match.map_name,

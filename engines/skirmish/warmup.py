@@ -13,8 +13,21 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from starmill.engines.skirmish import entries, kernel, maps, observe, rules
-from starmill.engines.skirmish import game as game_lib
+from starmill.engines.skirmish.observation import (
+    observer,
+    plane_painting,
+    unit_messages,
+)
+from starmill.engines.skirmish.simulation import entry_points, maps, rules
+from starmill.engines.skirmish.simulation.game import (
+    TERRAN,
+    ZERG,
+    Autocast,
+    Game,
+    PlayerSetup,
+    UnitCommand,
+)
+from starmill.schema import compilation
 
 if sys.platform != "win32":
     import fcntl
@@ -24,7 +37,8 @@ def ready() -> None:
     """Returns once the game is compiled, by this process or another."""
     folder = _cache_folder()
     version = f"{sys.version_info.major}{sys.version_info.minor}"
-    digest = kernel.source_digest(kernel.SIMULATION + kernel.OBSERVATION)[:16]
+    kernels = (entry_points, plane_painting, unit_messages)
+    digest = compilation.source_digest(*(room.__name__ for room in kernels))[:16]
     mark = folder / f"skirmish-{digest}-{version}.compiled"
     if mark.exists():
         return
@@ -39,7 +53,7 @@ def ready() -> None:
 
 def _cache_folder() -> Path:
     """Returns where numba keeps what it compiles of this package."""
-    dispatcher: Any = entries.advance
+    dispatcher: Any = entry_points.advance
     return Path(dispatcher._cache.cache_path)
 
 
@@ -58,26 +72,26 @@ def compile_game() -> float:
     """Compiles every function that a game or a query calls; returns the seconds it took."""
     began = time.monotonic()
     players = tuple(
-        game_lib.PlayerSetup(race_requested=race, race=race, start=race - 1)
-        for race in (game_lib.TERRAN, game_lib.ZERG)
+        PlayerSetup(race_requested=race, race=race, start=race - 1)
+        for race in (TERRAN, ZERG)
     )
-    game = game_lib.Game(next(iter(maps.MAPS.values())), (players[0], players[1]), 1)
+    game = Game(next(iter(maps.MAPS.values())), (players[0], players[1]), 1)
     tag = int(game.world.units["tag"][game.world.units["owner"] == 1][0])
     stop = rules.ability_id("Stop_Stop")
-    game.step([game_lib.UnitCommand(1, stop, (tag,))])
-    game.step([game_lib.Autocast(1, stop, (tag,))])
+    game.step([UnitCommand(1, stop, (tag,))])
+    game.step([Autocast(1, stop, (tag,))])
     game.advance(2)
     row = int(game.rows_of([tag])[0])
     game.available_abilities(row)
     state = game.world.state
     x, y = game.map.starts[0]
     depot = rules.unit_id("SupplyDepot")
-    entries.placement_error(state, 1, depot, x, y)
-    entries.find_place(state, 1, depot, x, y, 0)
+    entry_points.placement_error(state, 1, depot, x, y)
+    entry_points.find_place(state, 1, depot, x, y, 0)
     marine = rules.unit_id("Marine")
-    entries.kill(state, entries.spawn(state, marine, 1, x, y, 1.0), -1)
-    interface = observe.Interface(screen=(8, 8), minimap=(8, 8))
-    observe.Observer(game, 1, interface).observation()
+    entry_points.kill(state, entry_points.spawn(state, marine, 1, x, y, 1.0), -1)
+    interface = observer.Interface(screen=(8, 8), minimap=(8, 8))
+    observer.Observer(game, 1, interface).observation()
     return time.monotonic() - began
 
 

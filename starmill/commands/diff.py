@@ -5,7 +5,8 @@ import dataclasses
 import json
 
 from starmill import progress
-from starmill.schema import dataset, differences
+from starmill.pipelines import differences
+from starmill.schema.loader import dataset
 
 EXAMPLES = """\
   starmill diff old new

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from starmill.engines import sc2
+from starmill.engines import pool as sc2
 from starmill.schema import errors
 from starmill.version import __version__
 

@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 
 from starmill import progress
-from starmill.pipelines import blizzard, download
+from starmill.pipelines.inputs import blizzard, downloads
 from starmill.schema import errors
 
 EXAMPLES = """\
@@ -90,13 +90,13 @@ def _download(urls: list[str], folder: Path, service: blizzard.Service) -> int:
     finished = 0
     lock = threading.Lock()
 
-    def count(_: download.Pack | download.Failure) -> None:
+    def count(_: downloads.Pack | downloads.Failure) -> None:
         nonlocal finished
         with lock:
             finished += 1
 
     with progress.Progress("download", len(urls), "packs", lambda: finished):
-        done, failed = download.fetch_all(urls, folder, service, count)
+        done, failed = downloads.fetch_all(urls, folder, service, count)
     for failure in failed:
         print(failure.detail)
     size = sum(pack.size_bytes for pack in done)

@@ -6,14 +6,10 @@ import sys
 from pathlib import Path
 
 from starmill import progress
-from starmill.benchmark import (
-    elo,
-    evaluation,
-    referee,
-    references,
-    report,
-    tournament,
-)
+from starmill.benchmark import evaluation
+from starmill.benchmark.ratings import elo, references
+from starmill.benchmark.reports import report
+from starmill.benchmark.tournaments import referee, tournament
 from starmill.schema import errors
 
 EXAMPLES = """\

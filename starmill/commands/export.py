@@ -7,7 +7,7 @@ from typing import Any
 
 from starmill import progress
 from starmill.pipelines import export
-from starmill.schema import dataset
+from starmill.schema.loader import dataset
 
 EXAMPLES = """\
   starmill export data --format npz --out arrays

@@ -18,10 +18,18 @@ from typing import Any, NoReturn
 from apache_beam.options import pipeline_options
 
 from starmill import progress
-from starmill.engines import client, sc2
-from starmill.pipelines import estimate, generate, local_workers, plan, worker
-from starmill.schema import errors, selection
-from starmill.schema import settings as settings_lib
+from starmill.engines import client
+from starmill.engines import pool as sc2
+from starmill.pipelines import (
+    cost as estimate,
+)
+from starmill.pipelines import (
+    episode_maker,
+    generate,
+    local_runner,
+    plan,
+)
+from starmill.schema import errors, selection, settings
 
 # What argparse does not know is passed on to Beam.
 PASSES_ON = True
@@ -156,12 +164,12 @@ def run(args: argparse.Namespace) -> int:
             outcome = generate.run(
                 request, made, options, lambda made: _watch(request, made)
             )
-    except local_workers.WorkerLost as error:
-        local_workers.end_children()
+    except local_runner.WorkerLost as error:
+        local_runner.end_children()
         _begin_again(args, error)
     except KeyboardInterrupt:
         # Beam's threads would keep the process; its workers end with their games.
-        local_workers.end_children()
+        local_runner.end_children()
         print("interrupted; run the same command again to carry on", file=sys.stderr)
         sys.stderr.flush()
         os._exit(130)
@@ -180,14 +188,14 @@ def _temp_folder() -> Iterator[str]:
     tempfile.tempdir = folder
     try:
         yield folder
-    except (KeyboardInterrupt, local_workers.WorkerLost):
+    except (KeyboardInterrupt, local_runner.WorkerLost):
         shutil.rmtree(folder, ignore_errors=True)  # these end without exit handlers
         raise
     finally:
         tempfile.tempdir = before
 
 
-def _begin_again(args: argparse.Namespace, error: local_workers.WorkerLost) -> NoReturn:
+def _begin_again(args: argparse.Namespace, error: local_runner.WorkerLost) -> NoReturn:
     if args.retry >= _RETRIES:
         raise errors.EngineError(
             f"workers died {args.retry + 1} times ({error}); is the machine out of "
@@ -236,7 +244,7 @@ def _request(args: argparse.Namespace) -> generate.Request:
             max_idle=args.max_idle,
             max_replays=args.max_replays,
         ),
-        config=worker.WorkerConfig(
+        config=episode_maker.WorkerConfig(
             settings=_settings(args.settings),
             attempts=args.attempts,
             one_process=args.one_process,
@@ -248,12 +256,12 @@ def _request(args: argparse.Namespace) -> generate.Request:
     )
 
 
-def _settings(path: str | None) -> settings_lib.ConverterSettings:
+def _settings(path: str | None) -> settings.ConverterSettings:
     if path is None:
-        return settings_lib.UNPLUGGED
+        return settings.UNPLUGGED
     try:
         with open(path, encoding="utf-8") as file:  # noqa: PTH123  # one read
-            return settings_lib.from_json(json.load(file))
+            return settings.from_json(json.load(file))
     except (OSError, ValueError) as error:
         raise errors.ConfigError(f"--settings {path}: {error}") from error
 

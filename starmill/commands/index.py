@@ -7,10 +7,10 @@ import dataclasses
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from starmill import progress
-from starmill.engines import replay_file
-from starmill.pipelines import index, sources
-from starmill.schema import errors, selection, storage
-from starmill.schema import index as index_lib
+from starmill.engines.replays import replay_file
+from starmill.pipelines import index
+from starmill.pipelines.inputs import sources
+from starmill.schema import errors, replay_index, selection, storage
 
 EXAMPLES = """\
   starmill index replays/ --out index.parquet
@@ -138,7 +138,7 @@ def _report(out: str) -> int:
     """Prints every broken replay and a summary; returns the exit code."""
     rows = 0
     reasons: collections.Counter[str] = collections.Counter()
-    for batch in index_lib.read_batches(out, ["source", "status", "detail"]):
+    for batch in replay_index.read_batches(out, ["source", "status", "detail"]):
         rows += batch.num_rows
         for row in batch.to_pylist():
             if row["status"] != "ok":

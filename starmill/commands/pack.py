@@ -3,8 +3,8 @@
 import argparse
 from pathlib import Path
 
-from starmill.benchmark import contestants
-from starmill.learners import packed
+from starmill.benchmark.opponents import contestants
+from starmill.learners import agent_file
 
 EXAMPLES = """\
   starmill pack runs/bc --out bc.agent
@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Packs the newest checkpoint."""
-    packed.pack(args.run, args.out)
+    agent_file.pack(args.run, args.out)
     size, digest = args.out.stat().st_size, contestants.tree_digest(args.out)
     print(f"{args.out}: {size / 1e6:.1f} MB, sha256:{digest}")
     return 0

@@ -6,15 +6,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from starmill.benchmark import (
+from starmill.benchmark.ratings import (
     elo,
-    page,
     references,
-    report,
     results,
     standings,
     winrates,
 )
+from starmill.benchmark.reports import page, report
 from starmill.schema import errors
 
 EXAMPLES = """\

@@ -4,8 +4,9 @@ import argparse
 import json
 from pathlib import Path
 
-from starmill.pipelines import report
-from starmill.schema import dataset, errors
+from starmill.pipelines.report import report
+from starmill.schema import errors
+from starmill.schema.loader import dataset
 
 EXAMPLES = """
   starmill report demo/dataset --out demo/report.html

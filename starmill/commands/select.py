@@ -4,7 +4,8 @@ import argparse
 import dataclasses
 import json
 
-from starmill.schema import census, errors, index, selection
+from starmill.pipelines import census
+from starmill.schema import errors, replay_index, selection
 
 EXAMPLES = """\
   starmill select index.parquet --selection unplugged
@@ -41,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     if args.dry_run:
         print(json.dumps(chosen.to_json(), indent=1))
         return 0
-    counts = census.take(index.read_rows(args.index), chosen)
+    counts = census.take(replay_index.read_rows(args.index), chosen)
     if args.json:
         print(json.dumps({"selection": chosen.to_json(), **counts.to_json()}, indent=1))
     else:

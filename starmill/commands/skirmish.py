@@ -5,7 +5,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from starmill import progress
-from starmill.engines.skirmish import install, ladder, play, versions, warmup
+from starmill.engines.skirmish import (
+    install,
+    ladder,
+    recorded_game,
+    versions,
+    warmup,
+)
 from starmill.schema import errors
 
 EXAMPLES = """\
@@ -61,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         )
         single.add_argument(
             f"--{side}-race",
-            choices=list(play.RACES),
+            choices=list(recorded_game.RACES),
             default="random",
         )
     single.add_argument("--map", default=None, help="a map's name (default: by seed)")
@@ -127,9 +133,9 @@ def _ladder(args: argparse.Namespace) -> int:
 
 def _play(args: argparse.Namespace) -> int:
     _compile()
-    outcome = play.play_game(
-        home=play.parse_player(args.home, args.home_race),
-        away=play.parse_player(args.away, args.away_race),
+    outcome = recorded_game.play_game(
+        home=recorded_game.parse_player(args.home, args.home_race),
+        away=recorded_game.parse_player(args.away, args.away_race),
         map_name=args.map,
         seed=args.seed,
         version=_versions(args.version)[0],

@@ -7,16 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from starmill import progress
-from starmill.learners import (
-    checkpoint,
-    evaluate,
-    networks,
-    presets,
-    runs,
-    train,
-)
-from starmill.schema import dataset as dataset_lib
+from starmill.learners import checkpoint, prediction, presets, runs, training
+from starmill.learners.networks import network
 from starmill.schema import errors
+from starmill.schema.loader import dataset
 
 EXAMPLES = """\
   starmill train --agent bc --dataset data --out runs/bc
@@ -85,20 +79,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Trains, then evaluates on held-out games."""
     if args.devices:
-        train.split_host(args.devices)
-    data = dataset_lib.open_dataset(args.dataset)
+        training.split_host(args.devices)
+    data = dataset.open_dataset(args.dataset)
     made = resolve(args, data)
-    shapes = networks.shapes(made.algorithm.network, made.algorithm.settings)
-    count = networks.parameter_count(shapes)
+    shapes = network.shapes(made.algorithm.network, made.algorithm.settings)
+    count = network.parameter_count(shapes)
     if args.dry_run:
         print(json.dumps(made.to_json(), indent=1, sort_keys=True))
         print(f"{count:,} parameters, {made.updates:,} updates")
         return 0
-    chosen = train.training_data(made, data)
+    chosen = training.training_data(made, data)
     # Before the training: hours later is no time to learn that nothing was held out.
     held_out = None
     if args.split != "none":
-        held_out = train.held_out_data(made, data, args.split.split(","))
+        held_out = training.held_out_data(made, data, args.split.split(","))
     print(
         f"{made.agent}: {count:,} parameters, {made.updates:,} updates of "
         f"{made.frames_per_update:,} frames, on {len(chosen):,} episodes with "
@@ -111,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
 
     total = made.updates * made.frames_per_update
     with progress.Progress("train", total, "frames", lambda: done[0]):
-        summary = train.train(
+        summary = training.train(
             made,
             data,
             args.out,
@@ -134,7 +128,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def resolve(args: argparse.Namespace, data: dataset_lib.Dataset) -> runs.Run:
+def resolve(args: argparse.Namespace, data: dataset.Dataset) -> runs.Run:
     """Returns the run that the options mean: preset, then the file, then single options."""
     made = presets.run(args.agent, args.preset, data.settings)
     if args.config:
@@ -173,12 +167,12 @@ def _over(under: dict[str, Any], over: Any, where: str) -> dict[str, Any]:
 def _evaluate(
     args: argparse.Namespace,
     made: runs.Run,
-    data: dataset_lib.Dataset,
-    held_out: dataset_lib.Dataset,
+    data: dataset.Dataset,
+    held_out: dataset.Dataset,
 ) -> None:
     _, arrays = checkpoint.load(args.out)
     config = made.algorithm
-    like = networks.shapes(config.network, config.settings)
+    like = network.shapes(config.network, config.settings)
     params, _ = checkpoint.graft(arrays, like, prefix="0")
     behaviour, missing = checkpoint.graft(arrays, like, prefix="2/behaviour")
     done = [0]
@@ -187,11 +181,11 @@ def _evaluate(
         done[0] += frames
 
     with progress.Progress("evaluate", held_out.steps, "steps", lambda: done[0]):
-        result = evaluate.evaluate(
+        result = prediction.evaluate(
             params,
             config,
             held_out,
-            train.training_games(made, data),
+            training.training_games(made, data),
             behaviour=None if missing else behaviour,
             on_batch=on_batch,
         )
@@ -200,4 +194,4 @@ def _evaluate(
     partial.write_text(json.dumps(result, indent=1, sort_keys=True) + "\n", "utf-8")
     partial.replace(args.out / EVALUATION)
     print(f"held-out {args.split}: {result['games']} games, {result['steps']:,} steps")
-    print("\n".join(evaluate.table_lines(result)))
+    print("\n".join(prediction.table_lines(result)))

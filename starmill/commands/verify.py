@@ -6,12 +6,11 @@ import os
 import threading
 
 from starmill import progress
-from starmill.engines import sc2
-from starmill.pipelines import index as index_job
-from starmill.pipelines import sources, verify, worker
-from starmill.schema import errors, manifest, registry, storage, table
-from starmill.schema import index as index_lib
-from starmill.schema.replay import ReplayRow
+from starmill.engines.pool import Pool, PoolConfig
+from starmill.pipelines import episode_maker, index, verify
+from starmill.pipelines.inputs import sources
+from starmill.schema import errors, manifest, registry, replay_index, storage, table
+from starmill.schema.replay_row import ReplayRow
 
 EXAMPLES = """\
   starmill verify data
@@ -93,9 +92,11 @@ def _replay(
     else:
         wanted = args.replay.split(",")
     found = _find(args, set(wanted))
-    pool = sc2.Pool(sc2.PoolConfig(root=root))
+    pool = Pool(PoolConfig(root=root))
     try:
-        player = worker.Worker(pool, worker.WorkerConfig(settings=content.settings))
+        player = episode_maker.Worker(
+            pool, episode_maker.WorkerConfig(settings=content.settings)
+        )
         problems = list(
             verify.replayed(
                 folder, content, rows, found, wanted, player, args.pack_password
@@ -110,11 +111,11 @@ def _find(args: argparse.Namespace, wanted: set[str]) -> dict[str, ReplayRow]:
     """Returns the rows of the wanted replays; reads files until all are found."""
     found: dict[str, ReplayRow] = {}
     if len(args.replays) == 1 and args.replays[0].endswith(".parquet"):
-        rows = index_lib.read_rows(args.replays[0])
+        rows = replay_index.read_rows(args.replays[0])
         return {row.replay_id: row for row in rows if row.replay_id in wanted}
-    settings = index_job.IndexSettings(events=False, password=args.pack_password)
+    settings = index.IndexSettings(events=False, password=args.pack_password)
     for unit in sources.find(args.replays).units:
-        for row in index_job.rows_of(unit, settings):
+        for row in index.rows_of(unit, settings):
             if row.replay_id in wanted:
                 found[row.replay_id] = row
         if len(found) == len(wanted):

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from starmill.converters import protos
 from starmill.converters.observation import Converter
 from starmill.schema import errors, vocab
-from starmill.schema import settings as settings_lib
+from starmill.schema.settings import UNPLUGGED
 
 UNITS = 40
-RAW = settings_lib.UNPLUGGED.raw_settings
+RAW = UNPLUGGED.raw_settings
 # Every function that the table has can be decoded.
 SETTINGS = dataclasses.replace(
-    settings_lib.UNPLUGGED,
+    UNPLUGGED,
     num_action_types=len(vocab.functions()),
     minimap_features=(),
     raw_settings=dataclasses.replace(RAW, resolution=(64, 64), max_unit_count=48),

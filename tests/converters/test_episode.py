@@ -7,15 +7,13 @@ import pytest
 
 from starmill.converters import episode, protos, timing
 from starmill.converters.observation import Converter
-from starmill.schema import errors, specs, vocab
-from starmill.schema import settings as settings_lib
-from tests import factories
-from tests.converters import random_captures
+from starmill.schema import errors, settings, specs, vocab
+from tests.factories import random_captures, records
 
 SETTINGS = dataclasses.replace(
-    factories.SMALL,
+    records.SMALL,
     raw_settings=dataclasses.replace(
-        factories.SMALL.raw_settings, max_unit_selection_size=16
+        records.SMALL.raw_settings, max_unit_selection_size=16
     ),
 )
 STOP = vocab.function_named("Stop_quick")
@@ -86,13 +84,13 @@ def test_steps_have_the_shapes_of_the_episode_specs():
 
 
 def test_an_episode_is_checked_and_knows_its_length():
-    meta = factories.episode_meta(steps=99, game_loops=1)
+    meta = records.episode_meta(steps=99, game_loops=1)
     made = episode.make_episode(_steps(), meta, SETTINGS)
     assert made.meta.steps == 4
     assert made.meta.game_loops == 11
     assert made.arrays["raw_units"].shape[0] == 4
     assert made.arrays["game_loop"].tolist() == [0, 3, 10, 11]
-    other = settings_lib.UNPLUGGED
+    other = settings.UNPLUGGED
     with pytest.raises(errors.SpecError):
         episode.make_episode(_steps(), meta, other)
 

@@ -10,7 +10,7 @@ from starmill.converters import capture as capture_lib
 from starmill.converters import protos
 from starmill.schema import errors
 from tests.conftest import ROOT, SHARED
-from tests.converters import random_captures
+from tests.factories import random_captures
 from tests.golden import make_converter
 
 OWN = ROOT / "tests/golden/converter"

@@ -13,7 +13,7 @@ from starmill.converters import episode, protos
 from starmill.converters.observation import Converter
 from starmill.schema import errors, specs
 from starmill.schema import settings as settings_lib
-from tests.converters import random_captures
+from tests.factories import random_captures
 
 
 def _convert(capture, *, reuse=False):

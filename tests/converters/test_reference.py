@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from starmill.converters import capture as capture_lib
+from starmill.converters import capture
 from starmill.schema import errors
 from tests.conftest import ROOT
-from tests.converters import random_captures
+from tests.factories import random_captures
 
 RECORDER = ROOT / "tests/reference/record_converter.py"
 COUNT = 60
@@ -30,7 +30,7 @@ def python() -> str:
 
 def _assert_agrees(path: Path, told: dict, result: Path) -> None:
     try:
-        ours = capture_lib.convert(capture_lib.load(path))
+        ours = capture.convert(capture.load(path))
     except (errors.ConverterError, errors.ConfigError) as error:
         assert told["outcome"] != "ok", f"{path.stem}: {error}"
         assert str(error).startswith(told["stage"]), (path.stem, str(error), told)
@@ -59,7 +59,7 @@ def test_random_captures_agree_with_the_reference(tmp_path, python, kind):
                 seed, tame=kind == "tame", wild=kind == "wild", agent=kind == "agent"
             )
         )
-        data = capture_lib.to_bytes(capture_lib.to_arrays(made))
+        data = capture.to_bytes(capture.to_arrays(made))
         (inputs / f"{index:03}.npz").write_bytes(data)
     subprocess.run([python, str(RECORDER), str(inputs), str(outputs)], check=True)
     for path in sorted(inputs.glob("*.npz")):

@@ -10,8 +10,7 @@ import pytest
 from starmill.converters import timing
 from starmill.converters.protos import sc2api_pb2
 from starmill.engines import game_process, playback
-from starmill.schema import errors
-from starmill.schema import settings as settings_lib
+from starmill.schema import errors, settings
 
 
 class FakeClient:
@@ -247,7 +246,7 @@ def test_together_one_can_leave_and_the_other_goes_on():
 
 
 def test_the_game_is_asked_for_what_the_reference_asks_for():
-    options = playback.interface_options(settings_lib.UNPLUGGED)
+    options = playback.interface_options(settings.UNPLUGGED)
     assert options.raw and options.score and options.show_cloaked
     assert options.show_burrowed_shadows and options.show_placeholders
     assert options.raw_affects_selection

@@ -3,7 +3,7 @@
     python -m tests.golden.make_converter PYTHON310
 
 PYTHON310 is an interpreter with the pysc2 wheel (`make reference` makes one). The captures come
-from `tests.converters.random_captures`; what is recorded does not depend on starmill.
+from `tests.factories.random_captures`; what is recorded does not depend on starmill.
 """
 
 import json
@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 from starmill.converters import capture as capture_lib
-from tests.converters import random_captures
+from tests.factories import random_captures
 
 HERE = Path(__file__).resolve().parent / "converter"
 RECORDER = HERE.parents[1] / "reference/record_converter.py"

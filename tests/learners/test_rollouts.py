@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from starmill.learners import rollouts
-from starmill.schema import compact, errors
-from starmill.schema import episode as episode_lib
-from tests.learners import small
+from starmill.schema import episode, errors
+from starmill.schema.loader import compact
+from tests.factories import small_agents
 from tests.reference import offline_rl
 
 
@@ -32,12 +32,12 @@ def test_rewards_belong_to_the_step_before():
 
 
 def test_the_last_step_is_not_trained_on():
-    kinds = np.array([episode_lib.FIRST, episode_lib.MID, episode_lib.LAST])
+    kinds = np.array([episode.FIRST, episode.MID, episode.LAST])
     np.testing.assert_array_equal(rollouts.policy_weight(kinds), [1, 1, 0])
 
 
 def test_dense_and_compact_batches_become_the_same():
-    dense = small.arrays()
+    dense = small_agents.arrays()
     flat = dict(dense)
     units = flat.pop("raw_units")
     used = (units != 0).any(-1)
@@ -45,18 +45,20 @@ def test_dense_and_compact_batches_become_the_same():
     flat["unit_count"] = used.sum(-1).astype(np.int32)
     flat["units"] = np.concatenate([units[used], np.zeros((7, units.shape[-1]), int)])
     flat["camera_corners"] = rollouts.camera_corners(flat.pop("camera"))
-    ours = rollouts.trim_units(dense, small.SETTINGS)
-    theirs = rollouts.trim_units(flat, small.SETTINGS)
+    ours = rollouts.trim_units(dense, small_agents.SETTINGS)
+    theirs = rollouts.trim_units(flat, small_agents.SETTINGS)
     assert ours.keys() == theirs.keys()
     for key in ours:
         np.testing.assert_array_equal(ours[key], theirs[key], err_msg=key)
 
 
 def test_corners_are_the_camera():
-    camera = small.arrays(seed=3)["camera"]
+    camera = small_agents.arrays(seed=3)["camera"]
     corners = rollouts.camera_corners(camera)
     back = compact.to_dense(
-        {"camera_corners": corners}, max_units=small.UNITS, resolution=small.SIDE
+        {"camera_corners": corners},
+        max_units=small_agents.UNITS,
+        resolution=small_agents.SIDE,
     )["camera"]
     np.testing.assert_array_equal(back, camera)
     nothing = rollouts.camera_corners(np.zeros((2, 4, 4)))
@@ -76,8 +78,8 @@ def test_too_many_rows_are_an_error():
 
 
 def test_the_previous_action_is_the_step_before():
-    dense = small.arrays(size=3, steps=6)
-    made = rollouts.prepare(dense, small.SETTINGS, consecutive=True)
+    dense = small_agents.arrays(size=3, steps=6)
+    made = rollouts.prepare(dense, small_agents.SETTINGS, consecutive=True)
     for name in rollouts.PREVIOUS:
         np.testing.assert_array_equal(
             made[f"prev_{name}"], dense[f"action/{name}"][:, :-1]
@@ -88,9 +90,9 @@ def test_the_previous_action_is_the_step_before():
 
 
 def test_an_episodes_first_step_is_kept_in_every_other_row():
-    dense = small.arrays(size=4, steps=6)
-    dense["step_type"][2, 0] = episode_lib.MID  # does not begin an episode
-    made = rollouts.prepare(dense, small.SETTINGS)
+    dense = small_agents.arrays(size=4, steps=6)
+    dense["step_type"][2, 0] = episode.MID  # does not begin an episode
+    made = rollouts.prepare(dense, small_agents.SETTINGS)
     starts = [0, 1, 1, 1]
     for row, start in enumerate(starts):
         np.testing.assert_array_equal(
@@ -100,8 +102,8 @@ def test_an_episodes_first_step_is_kept_in_every_other_row():
 
 
 def test_another_episode_in_the_row_has_no_previous_action():
-    dense = small.arrays(size=1, steps=6)
-    dense["step_type"][0, 3] = episode_lib.FIRST
+    dense = small_agents.arrays(size=1, steps=6)
+    dense["step_type"][0, 3] = episode.FIRST
     dense["action/function"][0, 2] = 5
     made = rollouts.add_previous_action(dense)
     assert made["prev_function"][0, 3] == 0

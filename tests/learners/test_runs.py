@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from starmill.learners import bc, optim, presets, runs
+from starmill.learners import optimizer, presets, runs
+from starmill.learners.algorithms import bc
 from starmill.schema import errors
 
 
@@ -83,7 +84,7 @@ def test_nonsense_is_refused(change, message):
 
 def test_config_and_agent_must_agree():
     with pytest.raises(errors.ConfigError, match="oac takes"):
-        runs.Run(agent="oac", algorithm=bc.Config(), optim=optim.Config())
+        runs.Run(agent="oac", algorithm=bc.Config(), optim=optimizer.Config())
 
 
 def test_unknown_presets_are_refused():

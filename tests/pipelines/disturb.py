@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.pipelines import builds
+from tests.factories import builds
 
 # Marks in command lines: a game of the embedded engine, a worker of Beam's local runner.
 GAME, WORKER = "skirmish import server", "sdk_worker_main"

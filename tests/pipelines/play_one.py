@@ -5,8 +5,10 @@ import resource
 import sys
 from pathlib import Path
 
-from starmill.engines import client, replay_file, sc2
-from starmill.pipelines import worker
+from starmill.engines import client
+from starmill.engines.pool import SKIRMISH, Pool, PoolConfig
+from starmill.engines.replays import replay_file
+from starmill.pipelines import episode_maker
 
 
 def peak_bytes() -> int:
@@ -20,10 +22,10 @@ def main() -> None:
     """Plays it and prints what came of it."""
     data = Path(sys.argv[1]).read_bytes()
     deadlines = client.Deadlines(start=600, load=600, play=600)
-    pool = sc2.Pool(sc2.PoolConfig(root=sc2.SKIRMISH, deadlines=deadlines))
+    pool = Pool(PoolConfig(root=SKIRMISH, deadlines=deadlines))
     try:
         row = replay_file.replay_row(data, sys.argv[1])
-        made = worker.Worker(pool, worker.WorkerConfig()).run(data, row)
+        made = episode_maker.Worker(pool, episode_maker.WorkerConfig()).run(data, row)
     finally:
         pool.close()
     found = {

@@ -11,15 +11,15 @@ import starmill
 from starmill import cli
 from starmill.pipelines import export
 from starmill.schema import episode, errors, specs
-from tests import factories
+from tests.factories import records
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("data")
-    items = [factories.episode(seed, steps=10 + 130 * seed) for seed in range(3)]
-    items.append(factories.episode(3, steps=1, mmr=None, opponent_mmr=None))
-    factories.dataset(str(path), items)
+    items = [records.episode(seed, steps=10 + 130 * seed) for seed in range(3)]
+    items.append(records.episode(3, steps=1, mmr=None, opponent_mmr=None))
+    records.dataset(str(path), items)
     return str(path)
 
 
@@ -129,7 +129,7 @@ class ReferenceCoder:
 def test_the_predecessors_decoder_reads_its_own_layout(opened, tmp_path):
     tf = pytest.importorskip("tensorflow")
     assert export.export(opened, "alphastar", tmp_path) == []
-    coder = ReferenceCoder(factories.SMALL)
+    coder = ReferenceCoder(records.SMALL)
     paths = runpy.run_path(str(tmp_path / "paths.py"))
     seen = 0
     for (versions, split, _), pattern in paths["RELATIVE_PATHS"].items():
@@ -225,20 +225,20 @@ def test_info_and_diff(folder, tmp_path, capsys):
 
 
 def test_diff_names_what_differs(folder, tmp_path, capsys):
-    items = [factories.episode(seed, steps=10 + 130 * seed) for seed in range(3)]
+    items = [records.episode(seed, steps=10 + 130 * seed) for seed in range(3)]
     items[1].arrays["player"][7, 1] += 1
     items[2] = dataclasses.replace(
         items[2], meta=dataclasses.replace(items[2].meta, map_name="Automaton")
     )
-    items.append(factories.episode(9, steps=5))
-    factories.dataset(str(tmp_path), items, version="1.1.0", engine="other")
+    items.append(records.episode(9, steps=5))
+    records.dataset(str(tmp_path), items, version="1.1.0", engine="other")
     assert cli.main(["diff", folder, str(tmp_path), "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
     assert found["changed"] == {
         items[1].meta.episode_id: ["player: 1 of 140 steps, first 7"],
         items[2].meta.episode_id: ["map_name: 'Year Zero' -> 'Automaton'"],
     }
-    assert found["only_first"] == [factories.episode(3, steps=1).meta.episode_id]
+    assert found["only_first"] == [records.episode(3, steps=1).meta.episode_id]
     assert found["only_second"] == [items[3].meta.episode_id]
     assert found["same_episodes"] == 1
     facts = {name: (one, two) for name, one, two in found["facts"]}
@@ -251,9 +251,9 @@ def test_diff_names_what_differs(folder, tmp_path, capsys):
 
 
 def test_diff_names_settings_and_arrays(folder, tmp_path, capsys):
-    settings = dataclasses.replace(factories.SMALL, max_num_upgrades=7, mmr=1)
-    items = [factories.episode(0, steps=10, settings=settings)]
-    factories.dataset(str(tmp_path), items, settings=settings)
+    settings = dataclasses.replace(records.SMALL, max_num_upgrades=7, mmr=1)
+    items = [records.episode(0, steps=10, settings=settings)]
+    records.dataset(str(tmp_path), items, settings=settings)
     assert cli.main(["diff", folder, str(tmp_path)]) == 1
     text = capsys.readouterr().out
     assert "settings.max_num_upgrades: 40 -> 7" in text

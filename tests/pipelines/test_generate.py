@@ -9,11 +9,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from starmill import cli
-from starmill.engines.skirmish import faults, install, versions
+from starmill.engines.skirmish import install, versions
+from starmill.engines.skirmish.server import faults
 from starmill.pipelines import generate as generate_lib
-from starmill.pipelines import sink
+from starmill.pipelines import work_folder
 from starmill.schema import errors, manifest, storage, table
-from tests.pipelines import builds
+from tests.factories import builds
 
 pytestmark = [pytest.mark.usefixtures("quiet_beam"), pytest.mark.timeout(900)]
 
@@ -87,7 +88,7 @@ def test_any_fsspec_address_is_a_destination(ladder, built):
 
 
 def test_running_again_plays_nothing(ladder, built, capsys, monkeypatch):
-    monkeypatch.setattr(sink, "write_result", None)
+    monkeypatch.setattr(work_folder, "write_result", None)
     assert generate(ladder, built) == 0
     assert (
         capsys.readouterr().out.splitlines()[-1]
@@ -98,7 +99,7 @@ def test_running_again_plays_nothing(ladder, built, capsys, monkeypatch):
 def test_what_is_finished_is_not_played_again(ladder, built, tmp_path, monkeypatch):
     output = tmp_path / "data"
     written = []
-    real = sink.write_result
+    real = work_folder.write_result
 
     def fails_at_the_third(work, replay_id, result):
         if len(written) == 3:
@@ -106,13 +107,13 @@ def test_what_is_finished_is_not_played_again(ladder, built, tmp_path, monkeypat
         written.append(replay_id)
         real(work, replay_id, result)
 
-    monkeypatch.setattr(sink, "write_result", fails_at_the_third)
+    monkeypatch.setattr(work_folder, "write_result", fails_at_the_third)
     assert generate(ladder, output) == 2
     assert builds.parts(output) == 3
     assert not (output / manifest.NAME).exists()
     again = []
     monkeypatch.setattr(
-        sink, "write_result", lambda *args: (again.append(args[1]), real(*args))
+        work_folder, "write_result", lambda *args: (again.append(args[1]), real(*args))
     )
     assert generate(ladder, output) == 0
     assert sorted(written + again) == sorted(set(written + again))
@@ -125,14 +126,14 @@ def test_an_extended_dataset_is_the_one_built_from_nothing(
     first = [path for path in ladder.files if "game000" in path][:3]
     assert generate(first, tmp_path / "old") == 0
     played = []
-    real = sink.write_result
+    real = work_folder.write_result
     monkeypatch.setattr(
-        sink, "write_result", lambda *args: (played.append(args[1]), real(*args))
+        work_folder, "write_result", lambda *args: (played.append(args[1]), real(*args))
     )
     more = ("--version", "1.1.0", "--extend", str(tmp_path / "old"))
     assert generate(ladder, tmp_path / "new", *more) == 0
     assert len(played) == ladder.games - 3
-    monkeypatch.setattr(sink, "write_result", real)
+    monkeypatch.setattr(work_folder, "write_result", real)
     assert generate(ladder, tmp_path / "fresh", "--version", "1.1.0") == 0
     assert builds.digest(tmp_path / "new") == builds.digest(tmp_path / "fresh")
 

@@ -14,12 +14,12 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from starmill import cli
-from starmill.pipelines import index, sources
-from starmill.schema import errors, selection, storage
-from starmill.schema import index as index_lib
-from starmill.schema.replay import COLUMNS
+from starmill.pipelines import index
+from starmill.pipelines.inputs import sources
+from starmill.schema import errors, replay_index, selection, storage
+from starmill.schema.replay_row import COLUMNS
 from tests import replay_factory as factory
-from tests.pipelines import test_packs
+from tests.pipelines.inputs import test_packs
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_every_input_has_one_row_and_broken_ones_are_listed(
     said = capsys.readouterr().out
     rows = {
         row.source.removeprefix(f"{folder}/"): row
-        for row in index_lib.read_rows(str(out))
+        for row in replay_index.read_rows(str(out))
     }
     assert {source: row.status for source, row in rows.items()} == STATUSES
     for source, status in STATUSES.items():
@@ -149,7 +149,7 @@ def test_finished_parts_are_not_made_again(
     assert len(made) == 4
     index.run(found, out, settings)
     assert len(made) == 4 + len(found.units) - 3  # three parts were there
-    assert len(list(index_lib.read_rows(out))) == 12
+    assert len(list(replay_index.read_rows(out))) == 12
     # Other settings are other parts.
     index.run(
         found, out, index.IndexSettings(events=False, password=test_packs.PASSWORD)
@@ -165,7 +165,7 @@ def test_a_selection_spares_events(folder: Path, tmp_path: Path) -> None:
         out,
         index.IndexSettings(selection=chosen),
     )
-    good, low = index_lib.read_rows(out)
+    good, low = replay_index.read_rows(out)
     assert (good.complete, good.game_events) == (True, 8)
     assert (low.complete, low.game_events) == (False, None)
 
@@ -219,7 +219,7 @@ def test_urls_in_and_out() -> None:
     try:
         out = "memory://index-test/index.parquet"
         index.run(sources.find(["memory://index-test"]), out, index.IndexSettings())
-        (row,) = index_lib.read_rows(out)
+        (row,) = replay_index.read_rows(out)
         assert (row.status, row.source) == ("ok", "memory:///index-test/a.SC2Replay")
         index.remove_parts(out)
         assert not filesystem.exists("/index-test/index.parquet.parts")
@@ -236,7 +236,7 @@ def test_a_file_that_goes_away_has_a_row(folder: Path, tmp_path: Path) -> None:
     index.run(
         found, out, index.IndexSettings(), PipelineOptions(["--runner=FnApiRunner"])
     )
-    assert [row.status for row in index_lib.read_rows(out)] == ["unreadable", "ok"]
+    assert [row.status for row in replay_index.read_rows(out)] == ["unreadable", "ok"]
 
 
 def test_the_password_is_in_no_name_and_no_text() -> None:

@@ -10,8 +10,7 @@ import sys
 
 import pytest
 
-from tests import short_games
-from tests.pipelines import builds
+from tests.factories import builds, short_games
 
 # Above the engine's: the games are processes of their own and are not counted.
 _MOST_BYTES = 1 << 30

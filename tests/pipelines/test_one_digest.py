@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from starmill import cli
-from tests.pipelines import builds, disturb
+from tests.factories import builds
+from tests.pipelines import disturb
 
 
 @pytest.fixture(scope="module")

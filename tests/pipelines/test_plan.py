@@ -7,18 +7,25 @@ import pyarrow.parquet as pq
 import pytest
 
 from starmill.pipelines import plan
-from starmill.schema import errors, index, replay, selection, shards, storage
+from starmill.schema import (
+    errors,
+    replay_index,
+    replay_row,
+    selection,
+    shards,
+    storage,
+)
 
 
-def row(number: int, **changes) -> replay.ReplayRow:
+def row(number: int, **changes) -> replay_row.ReplayRow:
     players = (
-        replay.PlayerRow(
+        replay_row.PlayerRow(
             player_id=1, race="Terr", mmr=4000 + number, result="Win",
-            mmr_source=replay.MmrSource.METADATA,
+            mmr_source=replay_row.MmrSource.METADATA,
         ),
-        replay.PlayerRow(
+        replay_row.PlayerRow(
             player_id=2, race="Zerg", mmr=3000, result="Loss",
-            mmr_source=replay.MmrSource.METADATA,
+            mmr_source=replay_row.MmrSource.METADATA,
         ),
     )  # fmt: skip
     fields = {
@@ -35,12 +42,12 @@ def row(number: int, **changes) -> replay.ReplayRow:
         "duration_loops": 1000,
         "players": players,
     }
-    return replay.ReplayRow(**{**fields, **changes})
+    return replay_row.ReplayRow(**{**fields, **changes})
 
 
 def write_index(url: str, rows) -> str:
     body = io.BytesIO()
-    pq.write_table(index.table_from_rows(rows), body)
+    pq.write_table(replay_index.table_from_rows(rows), body)
     storage.write(url, body.getvalue())
     return url
 

@@ -13,13 +13,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from starmill.engines import client, replay_file, sc2
+from starmill.engines import client
+from starmill.engines.pool import Pool, PoolConfig
+from starmill.engines.replays import replay_file
 from starmill.engines.skirmish import install, versions
-from starmill.pipelines import worker
+from starmill.pipelines import episode_maker
 from starmill.schema import codec
 from starmill.schema import settings as settings_lib
-from tests import short_games
 from tests.conftest import ROOT
+from tests.factories import short_games
 
 pytestmark = [pytest.mark.reference, pytest.mark.timeout(1200)]
 DEADLINES = client.Deadlines(start=600, load=600, play=600)
@@ -76,11 +78,11 @@ def test_every_array_of_every_step(python, shared, game, tmp_path, seed, opponen
     settings = settings_lib.from_json(
         {**settings_lib.UNPLUGGED.to_json(), "add_opponent_features": opponent}
     )
-    pool = sc2.Pool(sc2.PoolConfig(root=str(game), deadlines=DEADLINES))
+    pool = Pool(PoolConfig(root=str(game), deadlines=DEADLINES))
     try:
-        made = worker.Worker(pool, worker.WorkerConfig(settings=settings)).run(
-            data, replay_file.replay_row(data, str(replay))
-        )
+        made = episode_maker.Worker(
+            pool, episode_maker.WorkerConfig(settings=settings)
+        ).run(data, replay_file.replay_row(data, str(replay)))
         started = pool.started
     finally:
         pool.close()

@@ -12,7 +12,7 @@ import pytest
 from starmill import cli
 from starmill.pipelines import verify
 from starmill.schema import codec, errors, manifest, shards, storage, table
-from tests import factories
+from tests.factories import records as factories
 
 
 @pytest.fixture(scope="module")

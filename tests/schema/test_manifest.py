@@ -4,13 +4,13 @@ import json
 import pytest
 
 from starmill.schema import errors, manifest, registry
-from tests import factories
+from tests.factories import records
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("manifest")
-    return folder, factories.dataset(str(folder))
+    return folder, records.dataset(str(folder))
 
 
 def test_it_comes_back_and_has_a_digest(made):
@@ -23,7 +23,7 @@ def test_it_comes_back_and_has_a_digest(made):
 
 def test_two_builds_have_the_same_bytes_everywhere(made, tmp_path):
     folder, content = made
-    assert factories.dataset(str(tmp_path)) == content
+    assert records.dataset(str(tmp_path)) == content
     names = sorted(path.name for path in folder.iterdir())
     assert names == sorted(path.name for path in tmp_path.iterdir())
     for name in names:

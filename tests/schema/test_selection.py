@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from starmill.schema import census, errors, index, selection
-from starmill.schema.replay import (
+from starmill.pipelines import census
+from starmill.schema import errors, replay_index, selection
+from starmill.schema.replay_row import (
     COLUMNS,
     MmrSource,
     PlayerRow,
@@ -312,16 +313,16 @@ def test_columns_of_the_contract_are_there() -> None:
 
 
 def test_names_that_are_not_unicode_can_be_stored() -> None:
-    table = index.table_from_rows([row(source="x/\udcff.SC2Replay")])
+    table = replay_index.table_from_rows([row(source="x/\udcff.SC2Replay")])
     assert table["source"].to_pylist() == ["x/?.SC2Replay"]
 
 
 def test_an_index_must_be_one(tmp_path: Path) -> None:
     with pytest.raises(errors.ConfigError, match="no such index"):
-        list(index.read_rows(str(tmp_path / "none.parquet")))
+        list(replay_index.read_rows(str(tmp_path / "none.parquet")))
     (tmp_path / "text.parquet").write_text("hello")
     with pytest.raises(errors.FormatError, match="Parquet"):
-        list(index.read_rows(str(tmp_path / "text.parquet")))
+        list(replay_index.read_rows(str(tmp_path / "text.parquet")))
 
 
 def test_census_counts_everything_once() -> None:

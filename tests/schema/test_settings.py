@@ -4,17 +4,16 @@ import dataclasses
 
 import pytest
 
-from starmill.schema import errors
-from starmill.schema import settings as settings_lib
+from starmill.schema import errors, settings
 
-UNPLUGGED = settings_lib.UNPLUGGED
+UNPLUGGED = settings.UNPLUGGED
 
 
 def test_json_both_ways():
-    assert settings_lib.from_json(UNPLUGGED.to_json()) == UNPLUGGED
-    bare = settings_lib.ConverterSettings()
-    assert settings_lib.from_json(bare.to_json()) == bare
-    assert settings_lib.from_json({}) == bare
+    assert settings.from_json(UNPLUGGED.to_json()) == UNPLUGGED
+    bare = settings.ConverterSettings()
+    assert settings.from_json(bare.to_json()) == bare
+    assert settings.from_json({}) == bare
 
 
 @pytest.mark.parametrize(
@@ -29,7 +28,7 @@ def test_json_both_ways():
 )
 def test_unknown_keys_are_errors(data):
     with pytest.raises(errors.ConfigError, match=r"unknown|expected"):
-        settings_lib.from_json(data)
+        settings.from_json(data)
 
 
 def test_the_paper_s_settings_have_no_problems():

@@ -4,7 +4,7 @@ import google_crc32c
 import pytest
 
 from starmill.schema import codec, errors, shards, storage
-from tests import factories
+from tests.factories import records as factories
 
 
 def encoded(seed, **overrides):

@@ -4,12 +4,12 @@ import pyarrow
 import pytest
 
 from starmill.schema import errors, shards, table
-from tests import factories
+from tests.factories import records
 
 
 def placed(seed, **overrides):
     return shards.Placed(
-        meta=factories.episode_meta(seed, **overrides),
+        meta=records.episode_meta(seed, **overrides),
         split="train",
         shard=f"train-{seed % 2:05d}-of-00002.tfrecord",
         offsets=(seed * 10, seed * 10 + 4, seed * 10 + 8),

@@ -9,7 +9,8 @@ import hashlib
 import sys
 
 from starmill.converters.protos import sc2api_pb2
-from starmill.engines.skirmish import faults, ladder, play, session, versions
+from starmill.engines.skirmish import ladder, recorded_game, versions
+from starmill.engines.skirmish.server import faults, session
 
 _STEP = 50  # loops between two observations
 _IN_REPLAY = 4
@@ -18,12 +19,12 @@ _IN_REPLAY = 4
 def _replay(seed: int, index: int) -> bytes:
     match = ladder.pairing(seed, index, versions.VERSIONS)
     sides = [
-        play.Player(
+        recorded_game.Player(
             kind="bot", race=match.races[i], mmr=match.mmrs[i], name=match.names[i]
         )
         for i in (0, 1)
     ]
-    return play.play_game(
+    return recorded_game.play_game(
         home=sides[0],
         away=sides[1],
         map_name=match.map_name,

@@ -12,7 +12,8 @@ from starmill.converters import observation
 from starmill.engines.skirmish import install, versions
 from starmill.schema import settings
 from tests.conftest import ROOT
-from tests.engines.skirmish import fuzz_requests, games
+from tests.engines.skirmish.server import fuzz_requests
+from tests.factories import games
 
 DIFFICULTIES = [
     "very_easy",

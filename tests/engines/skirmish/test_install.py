@@ -7,7 +7,9 @@ import subprocess
 import pytest
 
 from starmill.converters import protos
-from starmill.engines.skirmish import install, mapfile, maps, versions
+from starmill.engines.skirmish import install, versions
+from starmill.engines.skirmish.server import map_files
+from starmill.engines.skirmish.simulation import maps
 from starmill.schema import errors
 
 
@@ -52,7 +54,7 @@ def test_pysc2_finds_the_map_files(installed, monkeypatch):
     )
     for name in dataset_maps.split():
         data = pysc2_maps.get(name).data(config)
-        assert mapfile.map_of_data(data) in maps.MAPS.values()
+        assert map_files.map_of_data(data) in maps.MAPS.values()
 
 
 def test_installing_again_changes_nothing(installed):
@@ -79,13 +81,13 @@ def test_the_launcher_ignores_the_clients_environment(installed):
 
 
 def test_maps_are_found_by_title_path_and_alias():
-    assert mapfile.map_of_name("Amber Basin").name == "Amber Basin"
-    assert mapfile.map_of_name("Skirmish/AmberBasin.SC2Map").name == "Amber Basin"
-    assert mapfile.map_of_name("Melee/Simple64.SC2Map").name == "Amber Basin"
-    assert mapfile.map_of_name("Acropolis LE").name == "Amber Basin"
-    assert mapfile.map_of_name("Ulrena LE") is None
+    assert map_files.map_of_name("Amber Basin").name == "Amber Basin"
+    assert map_files.map_of_name("Skirmish/AmberBasin.SC2Map").name == "Amber Basin"
+    assert map_files.map_of_name("Melee/Simple64.SC2Map").name == "Amber Basin"
+    assert map_files.map_of_name("Acropolis LE").name == "Amber Basin"
+    assert map_files.map_of_name("Ulrena LE") is None
 
 
 def test_a_map_file_that_is_not_ours_is_refused():
     with pytest.raises(errors.FormatError, match="not a map file of Skirmish"):
-        mapfile.map_of_data(b"MPQ\x1a nonsense")
+        map_files.map_of_data(b"MPQ\x1a nonsense")

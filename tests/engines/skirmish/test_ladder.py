@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from starmill import cli
-from starmill.engines.skirmish import bots, ladder, maps, match, versions
-from starmill.engines.skirmish import game as game_lib
+from starmill.engines.skirmish import ladder, versions
+from starmill.engines.skirmish.players import bots, match
+from starmill.engines.skirmish.simulation import game, maps
 
 GAMES = ((1, 400), (2, 200))  # (seed, games)
 BINS = 5
@@ -159,7 +160,7 @@ def _points(lower: int, upper: int, number: int) -> float:
         for index, level in enumerate(levels):
             extra = bots.computer_setup(level)
             setups.append(
-                game_lib.PlayerSetup(
+                game.PlayerSetup(
                     race_requested=races[index],
                     race=races[index],
                     start=(k // 2 + index) % 2,

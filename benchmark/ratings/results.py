@@ -1,0 +1,271 @@
+"""Games on disk: one CSV row each, appended durably, read back strictly.
+
+Any CSV with the columns home, away, home_race, away_race, outcome can be rated; what
+`starmill evaluate` appends has the columns of `Result`, those five among them.
+A row is on disk before the next game is started: it is written in one piece and synced, and
+a piece cut short by a crash is dropped when the file is opened again.
+"""
+
+import csv
+import dataclasses
+import io
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from starmill.benchmark.ratings import winrates
+from starmill.schema import errors
+
+REQUIRED = ("home", "away", "home_race", "away_race", "outcome")
+_OUTCOMES = {"1": 1, "+1": 1, "1.0": 1, "0": 0, "0.0": 0, "-0": 0, "-1": -1, "-1.0": -1}
+_SHOWN = 10  # problems listed before "and N more"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Result:
+    """One game as it was played.
+
+    game: its id in the schedule; what resuming goes by.
+    home_digest, away_digest: of what the names stand for: a checkpoint's digest, or the
+        engine's own AI with its settings.
+    map_name, seed: with the races and agents, what the game follows from.
+    game_loops: its length.  seconds are loops / 22.4.
+    ending: "won" or "draw" by the engine, "limit" when the loop limit made it a draw.
+    attempts: 1 and the crashes before it.
+    engine: name and version.
+    replay: path relative to the results' folder; empty if none was kept.
+    """
+
+    game: str
+    home: str
+    away: str
+    home_race: str
+    away_race: str
+    outcome: int
+    home_digest: str
+    away_digest: str
+    map_name: str
+    seed: int
+    game_loops: int
+    ending: str
+    attempts: int
+    engine: str
+    replay: str
+
+    def as_game(self) -> winrates.Game:
+        """Returns the part that ratings need."""
+        return winrates.Game(
+            home=self.home,
+            away=self.away,
+            home_race=self.home_race,
+            away_race=self.away_race,
+            outcome=self.outcome,
+        )
+
+
+COLUMNS = tuple(field.name for field in dataclasses.fields(Result))
+_INTEGERS = ("outcome", "seed", "game_loops", "attempts")
+
+
+def read_games(path: Path) -> list[winrates.Game]:
+    """Returns the games of a CSV in its order; FormatError lists what is wrong with it.
+
+    Races may be in any case; outcome is 1, 0 or -1 for home. Further columns are ignored but
+    for `game`: an id given twice is the same game and must not count twice.
+    """
+    games: list[winrates.Game] = []
+    problems: list[str] = []
+    numbers: dict[str, int] = {}
+    for line, row in _rows(path):
+        if isinstance(row, str):
+            problems.append(f"line {line}: {row}")
+            continue
+        number = row.get("game", "")
+        if number and number in numbers:
+            problems.append(
+                f"line {line}: game {number!r} is on line {numbers[number]} already"
+            )
+            continue
+        numbers[number] = line
+        try:
+            games.append(_game(row))
+        except errors.FormatError as error:
+            problems.append(f"line {line}: {error}")
+    if problems:
+        shown = "\n  ".join(problems[:_SHOWN])
+        more = len(problems) - _SHOWN
+        raise errors.FormatError(
+            f"{path}: {len(problems)} of its rows cannot be read\n  {shown}"
+            + (f"\n  and {more} more" if more > 0 else "")
+        )
+    if not games:
+        raise errors.FormatError(f"{path}: expected at least one game, found none")
+    return games
+
+
+def read_results(path: Path) -> list[Result]:
+    """Returns the rows that `Store` wrote; FormatError where a column is missing or wrong."""
+    read_games(path)
+    out = []
+    for line, row in _rows(path):
+        missing = [name for name in COLUMNS if name not in row]
+        if missing or isinstance(row, str):
+            raise errors.FormatError(
+                f"{path}: not written by `starmill evaluate`: columns {', '.join(missing)} "
+                "are missing"
+            )
+        try:
+            numbers = {name: int(row[name]) for name in _INTEGERS}
+        except ValueError as error:
+            raise errors.FormatError(f"{path}: line {line}: {error}") from error
+        text = {name: row[name] for name in COLUMNS if name not in _INTEGERS}
+        out.append(Result(**{**text, **numbers}))  # type: ignore[arg-type]  # split by kind above
+    return out
+
+
+def has_columns(path: Path) -> bool:
+    """Returns whether the file holds everything a `Result` does."""
+    for _, row in _rows(path):
+        return not isinstance(row, str) and all(name in row for name in COLUMNS)
+    return False
+
+
+class Store:
+    """The file of results: open, append, close; safe to kill at any moment.
+
+    `done` has the rows of earlier runs by game.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._drop_torn_row()
+        self.done: dict[str, Result] = {}
+        if path.exists() and path.stat().st_size > len(_header()):
+            self.done = {row.game: row for row in read_results(path)}
+        self._file = path.open("ab", buffering=0)
+        if not path.stat().st_size:
+            self._write(_header())
+            _sync_folder(path.parent)
+
+    def append(self, result: Result) -> None:
+        """Puts the row on disk; when this returns it will outlive a power cut."""
+        if result.game in self.done:
+            raise errors.ConfigError(
+                f"{self._path}: game {result.game} is there already"
+            )
+        self._write(_line(dataclasses.asdict(result)))
+        self.done[result.game] = result
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _write(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            view = view[self._file.write(view) :]
+        os.fsync(self._file.fileno())
+
+    def _drop_torn_row(self) -> None:
+        if not self._path.exists():
+            return
+        data = self._path.read_bytes()
+        whole = data[: data.rfind(b"\n") + 1]
+        if len(whole) < len(data):
+            with self._path.open("r+b") as file:
+                file.truncate(len(whole))
+                os.fsync(file.fileno())
+
+
+def _header() -> bytes:
+    return (",".join(COLUMNS) + "\n").encode()
+
+
+def _line(row: Mapping[str, object]) -> bytes:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerow([row[name] for name in COLUMNS])
+    return text.getvalue().encode()
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _game(row: Mapping[str, str]) -> winrates.Game:
+    outcome = _OUTCOMES.get(row["outcome"])
+    if outcome is None:
+        raise errors.FormatError(
+            f"outcome: expected 1, 0 or -1, found {_short(row['outcome'])}"
+        )
+    return winrates.Game(
+        home=row["home"],
+        away=row["away"],
+        home_race=row["home_race"].lower(),
+        away_race=row["away_race"].lower(),
+        outcome=outcome,
+    )
+
+
+def _rows(path: Path) -> Iterator[tuple[int, dict[str, str] | str]]:
+    """Yields line numbers with rows by column name, or with what is wrong with the row."""
+    try:
+        # utf-8-sig: spreadsheets put a byte order mark in front of the first column's name.
+        text = path.read_text("utf-8-sig")
+    except OSError as error:
+        raise errors.ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise errors.FormatError(
+            f"{path}: expected CSV in UTF-8, found byte {error.object[error.start]:#04x} "
+            f"at {error.start}"
+        ) from error
+    # strict: an unclosed quote swallows the rest of the file otherwise.
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    try:
+        header = [name.strip() for name in next(reader, [])]
+        _check_header(path, header)
+        for cells in reader:
+            if not any(cell.strip() for cell in cells):
+                continue
+            if len(cells) != len(header):
+                yield (
+                    reader.line_num,
+                    f"expected {len(header)} values, found {len(cells)}",
+                )
+            else:
+                values = [cell.strip() for cell in cells]
+                yield reader.line_num, dict(zip(header, values, strict=True))
+    except csv.Error as error:
+        raise errors.FormatError(f"{path}: line {reader.line_num}: {error}") from error
+
+
+def _check_header(path: Path, header: list[str]) -> None:
+    missing = [name for name in REQUIRED if name not in header]
+    twice = sorted({name for name in header if header.count(name) > 1})
+    if missing:
+        raise errors.FormatError(
+            f"{path}: expected columns {', '.join(REQUIRED)}; missing {', '.join(missing)}; "
+            f"the first line has {_short(','.join(header))}"
+        )
+    if twice:
+        raise errors.FormatError(f"{path}: columns named twice: {', '.join(twice)}")
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= 80 else text[:77] + "...")

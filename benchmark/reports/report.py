@@ -1,0 +1,315 @@
+"""What a tournament showed: one record, as Markdown, JSON or a page.
+
+In: a win table, its standings, and where known the single games. Out: `Report`, and text of it.
+The same inputs give the same bytes: no time, no host.
+"""
+
+import dataclasses
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from starmill.benchmark.ratings import (
+    elo,
+    paper,
+    results,
+    standings,
+    transitivity,
+    winrates,
+)
+
+LOOPS_PER_MINUTE = 22.4 * 60  # the ladder's game speed
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Report:
+    """Everything the three forms show.
+
+    lines: standings, best first; the order of agents in every matrix.
+    table: win counts, in the same order of agents.
+    games: single games; empty where only outcomes are known.
+    folder: what the games' replay paths are relative to.
+    about: (name, text) pairs for the head, e.g. the engine.
+    """
+
+    title: str
+    anchor: str
+    lines: tuple[standings.Standing, ...]
+    table: winrates.WinTable
+    transitivity: transitivity.Transitivity | None
+    games: tuple[results.Result, ...] = ()
+    folder: Path = Path()
+    about: tuple[tuple[str, str], ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the numbers, for programs; unplayed cells are null."""
+        cycles = self.transitivity
+        return {
+            "title": self.title,
+            "anchor": self.anchor,
+            "about": dict(self.about),
+            "agents": {line.agent: line.to_json() for line in self.lines},
+            "order": [line.agent for line in self.lines],
+            "win_rate": _rounded(self.table.win_rate),
+            "games": self.table.pair_games.tolist(),
+            "races": list(winrates.RACES),
+            "race_win_rate": _rounded(self.table.race_win_rate),
+            "race_games": self.table.games.tolist(),
+            "transitivity": None if cycles is None else dataclasses.asdict(cycles),
+            "game_minutes": _length_table(self.games),
+            "paper": [dataclasses.asdict(line) for line in paper.agents()],
+        }
+
+
+def build(
+    table: winrates.WinTable,
+    lines: Sequence[standings.Standing],
+    *,
+    anchor: str = elo.ANCHOR,
+    results: Sequence[results.Result] = (),
+    folder: Path = Path(),
+    title: str = "Evaluation",
+) -> Report:
+    """Returns the report; agents are put in the order of their standing."""
+    order = [table.index(line.agent) for line in lines]
+    ordered = winrates.WinTable(
+        agents=tuple(line.agent for line in lines),
+        games=table.games[np.ix_(order, order)],
+        points=table.points[np.ix_(order, order)],
+        draws=table.draws[np.ix_(order, order)],
+        mirrors=table.mirrors,
+    )
+    engines = sorted({game.engine for game in results})
+    about = [("games", f"{int(table.pair_games.sum()) // 2:,}")]
+    if engines:
+        about.append(("engine", ", ".join(engines)))
+        about.append(("maps", ", ".join(sorted({game.map_name for game in results}))))
+    known = anchor in ordered.agents
+    return Report(
+        title=title,
+        anchor=anchor,
+        lines=tuple(lines),
+        table=ordered,
+        transitivity=transitivity.transitivity(ordered, anchor) if known else None,
+        games=tuple(results),
+        folder=folder,
+        about=tuple(about),
+    )
+
+
+def percent(rate: float | None) -> str:
+    """Returns a share as the paper prints it."""
+    return "-" if rate is None or np.isnan(rate) else f"{100 * rate:.0f}%"
+
+
+def elo_text(rating: elo.Rating) -> str:
+    """Returns the rating, or the bound that a saturated one has."""
+    if rating.elo is not None:
+        return f"{rating.elo:.0f}"
+    if rating.status is elo.Status.ABOVE:
+        return "saturated" if rating.low is None else f"> {rating.low:.0f}"
+    if rating.status is elo.Status.BELOW:
+        return "saturated" if rating.high is None else f"< {rating.high:.0f}"
+    return "unrated"
+
+
+def interval_text(low: float | None, high: float | None, scale: float = 1.0) -> str:
+    """Returns "low to high", open where there is no end."""
+    if low is None and high is None:
+        return ""
+    ends = ["-inf" if low is None else f"{scale * low:.0f}"]
+    ends.append("inf" if high is None else f"{scale * high:.0f}")
+    return " to ".join(ends)
+
+
+HEADINGS = (
+    "Agent",
+    "Robustness",
+    "95%",
+    "Elo",
+    "95%",
+    "vs anchor",
+    "Games",
+)  # 95%: intervals
+
+
+def table_rows(lines: Sequence[standings.Standing]) -> list[tuple[str, ...]]:
+    """Returns the results table's cells, in the paper's order of columns."""
+    rows: list[tuple[str, ...]] = []
+    for line in lines:
+        worst = line.robustness
+        rows.append(
+            (
+                line.agent,
+                percent(None if worst is None else worst.win_rate),
+                "" if worst is None else interval_text(worst.low, worst.high, 100),
+                elo_text(line.rating),
+                interval_text(line.rating.low, line.rating.high)
+                if line.rating.status is not elo.Status.FIXED
+                else "",
+                percent(line.versus_anchor),
+                f"{line.games:,}",
+            )
+        )
+    return rows
+
+
+def table_text(lines: Sequence[standings.Standing]) -> str:
+    """Returns the results table for a terminal."""
+    rows = [HEADINGS, *table_rows(lines)]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(HEADINGS))]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if i == 0 else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    )
+
+
+def markdown(report: Report) -> str:
+    """Returns the report as Markdown: results, win matrix, by race, lengths, the paper's table."""
+    out = [f"# {report.title}", ""]
+    out += [f"- {name}: {text}" for name, text in report.about]
+    out += ["", "## Results", "", *_markdown_table(HEADINGS, table_rows(report.lines))]
+    notes = [f"- {x.agent}: {note}" for x in report.lines for note in x.notes]
+    out += ["", *notes] if notes else []
+    agents = report.table.agents
+    out += ["", "## Win rates, %", "", "Row against column; a draw is half.", ""]
+    matrix = [
+        (name, *(_cell(rate) for rate in report.table.win_rate[i]))
+        for i, name in enumerate(agents)
+    ]
+    out += _markdown_table(("", *agents), matrix)
+    out += ["", "## Win rates by race, %", ""]
+    sides = [f"{name} {race[0].upper()}" for name in agents for race in winrates.RACES]
+    out += _markdown_table(("", *sides), _race_rows(report, sides))
+    out += ["", "## Is one scale enough?", "", transitivity_text(report), ""]
+    lengths = _length_table(report.games)
+    if lengths:
+        out += ["## Game lengths, minutes", ""]
+        rows = [
+            (pair, *(f"{part[key]:.1f}" for key in ("shortest", "median", "longest")))
+            for pair, part in lengths.items()
+        ]
+        out += [*_markdown_table(("pair", "shortest", "median", "longest"), rows), ""]
+    out += ["## The paper's table, for comparison", ""]
+    out += _markdown_table(PAPER_HEADINGS, paper_rows())
+    return "\n".join(out) + "\n"
+
+
+PAPER_HEADINGS = ("Agent", "Robustness", "Elo", "vs very_hard", "vs very_hard by Elo")
+
+
+def paper_rows() -> list[tuple[str, ...]]:
+    """Returns the paper's table, with what its Elo predicts against very_hard."""
+    return [
+        (
+            line.name,
+            percent(line.robustness),
+            f"{line.elo:.0f}",
+            percent(line.versus_very_hard),
+            percent(line.expected_versus_very_hard),
+        )
+        for line in paper.agents()
+    ]
+
+
+def transitivity_text(report: Report) -> str:
+    """Returns what the test of the Elo model found, in words."""
+    found = report.transitivity
+    if found is None:
+        return "Not tested: the anchor played none of these games."
+    if found.p_value is None:
+        text = (
+            "Too few pairs met to test whether one rating per agent explains the games."
+        )
+    else:
+        word = "does not explain" if found.p_value < 0.05 else "can explain"
+        text = (
+            f"One rating per agent {word} the win rates: deviance {found.deviance:.1f} "
+            f"with {found.freedom} degrees of freedom, p = {found.p_value:.3g}."
+        )
+    sure = [cycle for cycle in found.cycles if cycle.p_value < 0.05]
+    text += f" Cycles seen: {len(found.cycles)}, beyond chance: {len(sure)}."
+    for cycle in sure[:5]:
+        links = ", ".join(percent(rate) for rate in cycle.win_rates)
+        text += f" {' beats '.join((*cycle.agents, cycle.agents[0]))} ({links})."
+    return text
+
+
+def replay_link(report: Report, game: results.Result, page_folder: Path) -> str:
+    """Returns the game's replay as a path relative to where the page lies; empty if none."""
+    if not game.replay:
+        return ""
+    target = (report.folder / game.replay).resolve()
+    return Path(os.path.relpath(target, page_folder.resolve())).as_posix()
+
+
+def write_markdown(report: Report, path: Path) -> None:
+    """Writes the Markdown form."""
+    write_text(path, markdown(report))
+
+
+def write_json(report: Report, path: Path) -> None:
+    """Writes the JSON form."""
+    text = json.dumps(report.to_json(), indent=1, sort_keys=True, allow_nan=False)
+    write_text(path, text + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Writes a file in one piece: readers see the old one or the new one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(path.name + ".tmp")
+    temporary.write_text(text, "utf-8")
+    temporary.replace(path)
+
+
+def _race_rows(report: Report, sides: Sequence[str]) -> list[tuple[str, ...]]:
+    count = len(sides)
+    # [A, A, 3, 3] -> [A, 3, A, 3] -> [3A, 3A]
+    rates = report.table.race_win_rate.transpose(0, 2, 1, 3).reshape(count, count)
+    return [(side, *map(_cell, rates[i])) for i, side in enumerate(sides)]
+
+
+def _cell(rate: float) -> str:
+    return "" if np.isnan(rate) else f"{100 * rate:.0f}"
+
+
+def _markdown_table(
+    headings: Sequence[str], rows: Sequence[Sequence[str]]
+) -> list[str]:
+    def line(cells: Sequence[str]) -> str:
+        return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+    rule = "|" + "|".join(["---"] + ["---:"] * (len(headings) - 1)) + "|"
+    return [line(headings), rule, *(line(row) for row in rows)]
+
+
+def _length_table(games: Sequence[results.Result]) -> dict[str, dict[str, float]]:
+    """Returns shortest, median and longest game in minutes by pair of agents."""
+    by_pair: dict[str, list[float]] = {}
+    for game in games:
+        pair = " - ".join(sorted((game.home, game.away)))
+        by_pair.setdefault(pair, []).append(game.game_loops / LOOPS_PER_MINUTE)
+    return {
+        pair: {
+            "shortest": min(minutes),
+            "median": float(np.median(minutes)),
+            "longest": max(minutes),
+        }
+        for pair, minutes in sorted(by_pair.items())
+    }
+
+
+def _rounded(values: Any) -> Any:
+    """Returns nested lists with six decimals and None for nan."""
+    if isinstance(values, np.ndarray):
+        return _rounded(values.tolist())
+    if isinstance(values, list):
+        return [_rounded(value) for value in values]
+    return None if np.isnan(values) else round(values, 6)

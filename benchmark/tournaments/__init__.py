@@ -1,0 +1,5 @@
+"""Playing many games: the schedule, the referee of one game, the workers.
+
+Enters: contestants and a number of games. Leaves: one result per game.
+Must not know: how results become ratings.
+"""

@@ -1,0 +1,106 @@
+"""Which games are played: pairs, races, maps and seeds, all drawn from one seed.
+
+Each pair's games are drawn by themselves, so adding an opponent or more games changes none of
+those already played. The nine race pairs come in shuffled rounds: after any multiple of nine
+games all were played alike. Maps and game seeds (which decide start positions) are uniform.
+"""
+
+import dataclasses
+import hashlib
+import itertools
+import re
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from starmill.benchmark.ratings import winrates
+from starmill.schema import errors
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Fixture:
+    """One game to be played.
+
+    game: its id, "home-vs-away-0007"; also the replay's file name.
+    seed: of the game and its agents, in [0, 2**31).
+    """
+
+    game: str
+    home: str
+    away: str
+    home_race: str
+    away_race: str
+    map_path: str
+    seed: int
+
+
+def check_name(name: str) -> str:
+    """Returns an agent's name, if it can be part of a file name; ConfigError if not."""
+    if not _NAME.fullmatch(name) or "-vs-" in name:
+        raise errors.ConfigError(
+            f"agent's name: expected letters, digits and _ . + -, at most 64; found {name!r}"
+        )
+    return name
+
+
+def against(agents: Sequence[str], opponents: Sequence[str]) -> list[tuple[str, str]]:
+    """Returns the pairs of every agent with every opponent, each pair once."""
+    pairs: dict[frozenset[str], tuple[str, str]] = {}
+    for home, away in itertools.product(agents, opponents):
+        if home != away:
+            pairs.setdefault(frozenset((home, away)), (home, away))
+    return list(pairs.values())
+
+
+def round_robin(names: Sequence[str]) -> list[tuple[str, str]]:
+    """Returns every pair once."""
+    return list(itertools.combinations(names, 2))
+
+
+def fixtures(
+    pairs: Iterable[tuple[str, str]],
+    *,
+    games: int,
+    maps: Sequence[str],
+    seed: int,
+) -> list[Fixture]:
+    """Returns `games` games of each pair, pairs taking turns so that early tables are whole."""
+    if games < 1 or not maps:
+        raise errors.ConfigError(
+            f"expected at least one game per pair and one map; found {games} games, "
+            f"{len(maps)} maps"
+        )
+    pairs = list(pairs)
+    ordered = sorted(maps)
+    found = []
+    for number in range(games):
+        for home, away in pairs:
+            found.append(_fixture(home, away, number, ordered, seed))
+    return found
+
+
+def _fixture(
+    home: str, away: str, number: int, maps: Sequence[str], seed: int
+) -> Fixture:
+    drawn, turn = divmod(number, winrates.RACE_PAIRS)
+    order = _generator(seed, home, away, "races", drawn).permutation(
+        winrates.RACE_PAIRS
+    )
+    home_race, away_race = divmod(int(order[turn]), len(winrates.RACES))
+    draw = _generator(seed, home, away, "game", number)
+    return Fixture(
+        game=f"{home}-vs-{away}-{number:04d}",
+        home=home,
+        away=away,
+        home_race=winrates.RACES[home_race],
+        away_race=winrates.RACES[away_race],
+        map_path=maps[int(draw.integers(len(maps)))],
+        seed=int(draw.integers(1 << 31)),
+    )
+
+
+def _generator(*parts: object) -> np.random.Generator:
+    digest = hashlib.sha256("/".join(map(str, parts)).encode()).digest()
+    return np.random.default_rng(int.from_bytes(digest[:16], "big"))

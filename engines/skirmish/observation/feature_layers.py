@@ -1,0 +1,353 @@
+"""Feature layers: the minimap and the screen as planes, and the raw interface's map state.
+
+In: a game, a player, a view of the units. Out: wire bytes of an ObservationFeatureLayer. Images
+have row 0 at the north, as the game sends them; the map's own grids have row 0 at the south.
+Units are painted as squares of their radius, the later over the earlier.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from starmill.converters.protos import common_pb2
+from starmill.engines.skirmish import wire_writer
+from starmill.engines.skirmish.observation import (
+    plane_painting,
+    visible_units,
+)
+from starmill.engines.skirmish.simulation.game import Game
+
+_RENDERS, _MINIMAP_RENDERS = 1, 2  # of ObservationFeatureLayer
+_ALERT_SHOWN_LOOPS = 48
+_HIDDEN, _SEEN = 0, 2
+
+# name -> (field number, bits per pixel), as the game sends them.
+MINIMAP_PLANES = {
+    "height_map": (1, 8),
+    "visibility_map": (2, 8),
+    "creep": (3, 1),
+    "camera": (4, 1),
+    "player_id": (5, 8),
+    "player_relative": (6, 8),
+    "selected": (7, 1),
+    "unit_type": (8, 32),
+    "alerts": (9, 8),
+    "buildable": (10, 1),
+    "pathable": (11, 1),
+}
+SCREEN_PLANES = {
+    "height_map": (1, 8),
+    "visibility_map": (2, 8),
+    "creep": (3, 1),
+    "power": (4, 1),
+    "player_id": (5, 8),
+    "unit_type": (6, 32),
+    "selected": (7, 1),
+    "unit_hit_points": (8, 32),
+    "unit_energy": (9, 32),
+    "unit_shields": (10, 32),
+    "player_relative": (11, 8),
+    "unit_density_aa": (14, 8),
+    "unit_density": (15, 8),
+    "unit_hit_points_ratio": (17, 8),
+    "unit_energy_ratio": (18, 8),
+    "unit_shields_ratio": (19, 8),
+    "effects": (20, 8),
+    "hallucinations": (21, 1),
+    "cloaked": (22, 1),
+    "blip": (23, 1),
+    "buffs": (24, 8),
+    "active": (25, 1),
+    "buff_duration": (26, 8),
+    "build_progress": (27, 8),
+    "buildable": (28, 1),
+    "pathable": (29, 1),
+    "placeholder": (30, 1),
+}
+
+
+def image(plane: NDArray[np.generic], bits: int) -> bytes:
+    """Returns an ImageData of a plane [Y, X] with 1, 8 or 32 bits per pixel."""
+    head = _image_head(plane.shape[1], plane.shape[0], bits)
+    return head + wire_writer.field(3, _pixels(plane, bits))
+
+
+def _pixels(plane: NDArray[np.generic], bits: int) -> bytes:
+    if bits == 1:
+        return np.packbits(plane.astype(bool)).tobytes()
+    return plane.astype(np.uint8 if bits == 8 else np.dtype("<i4")).tobytes()
+
+
+@functools.cache
+def _image_head(width: int, height: int, bits: int) -> bytes:
+    size = common_pb2.Size2DI(x=width, y=height)
+    head = common_pb2.ImageData(bits_per_pixel=bits, size=size)
+    return head.SerializeToString()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Raster:
+    """A picture of a part of the map.
+
+    size: pixels (x, y). left, top: world coordinates of the corner. scale: pixels per cell.
+    columns, rows: [X], [Y] the map's cell under each pixel, -1 off the map.
+    """
+
+    size: tuple[int, int]
+    left: float
+    top: float
+    scale: tuple[float, float]
+    columns: NDArray[np.int64]
+    rows: NDArray[np.int64]
+
+    @classmethod
+    def over(
+        cls,
+        size: tuple[int, int],
+        corner: tuple[float, float],
+        extent: tuple[float, float],
+        grid: tuple[int, int],
+    ) -> "Raster":
+        """Returns a picture of `extent` world units from the top left corner on."""
+        scale = (size[0] / extent[0], size[1] / extent[1])
+        columns = np.floor(corner[0] + (np.arange(size[0]) + 0.5) / scale[0])
+        rows = np.floor(corner[1] - (np.arange(size[1]) + 0.5) / scale[1])
+        columns[(columns < 0) | (columns >= grid[1])] = -1
+        rows[(rows < 0) | (rows >= grid[0])] = -1
+        return cls(
+            size=size,
+            left=corner[0],
+            top=corner[1],
+            scale=scale,
+            columns=columns.astype(np.int64),
+            rows=rows.astype(np.int64),
+        )
+
+    @functools.cached_property
+    def place(self) -> NDArray[np.float64]:
+        """The picture for kernels; see `plane_kernels.paint_units`."""
+        return np.array([self.left, self.top, *self.scale, *self.size], np.float64)
+
+    def sample(self, grid: NDArray[np.generic]) -> NDArray[np.generic]:
+        """Returns the map's grid [H, W] as seen in the picture; 0 off the map."""
+        picture = grid[self.rows[:, None], self.columns[None, :]]
+        picture[self.rows < 0] = 0
+        picture[:, self.columns < 0] = 0
+        return picture
+
+    def pixels(
+        self, x: NDArray[np.float64], y: NDArray[np.float64]
+    ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Returns the pixel column and row of world points; outside the picture too."""
+        column = np.floor((x - self.left) * self.scale[0]).astype(np.intp)
+        row = np.floor((self.top - y) * self.scale[1]).astype(np.intp)
+        return column, row
+
+
+class Canvas:
+    """The bytes of all planes of a picture; only their pixels change from one to the next.
+
+    planes: name -> (field number, bits per pixel).
+    """
+
+    def __init__(
+        self, planes: Mapping[str, tuple[int, int]], size: tuple[int, int]
+    ) -> None:
+        self._planes = planes
+        self._begins: dict[str, int] = {}
+        self._empty = b""
+        self.shape = (size[1], size[0])
+        for name, (number, bits) in planes.items():
+            blank = image(np.zeros(self.shape, np.uint8), bits)
+            self._empty += wire_writer.field(number, blank)
+            self._begins[name] = len(self._empty) - -(-size[0] * size[1] * bits // 8)
+        self.bytes = np.frombuffer(self._empty, np.uint8).copy()
+
+    def clear(self) -> None:
+        """Makes all planes zero."""
+        self.bytes[:] = np.frombuffer(self._empty, np.uint8)
+
+    def begins(self, names: Sequence[str]) -> NDArray[np.int64]:
+        """Returns where the pixels of these planes begin."""
+        return np.array([self._begins[name] for name in names], np.int64)
+
+    def bits(self, names: Sequence[str]) -> NDArray[np.int64]:
+        """Returns the bits per pixel of these planes."""
+        return np.array([self._planes[name][1] for name in names], np.int64)
+
+    def bytes_of(self, name: str) -> NDArray[np.uint8]:
+        """Returns an 8-bit plane [Y, X] to paint on."""
+        begin, (height, width) = self._begins[name], self.shape
+        return self.bytes[begin : begin + height * width].reshape(height, width)
+
+    def set(self, name: str, plane: NDArray[np.generic]) -> None:
+        """Sets a plane of 1 or 8 bits. [Y, X]."""
+        data = _pixels(plane, self._planes[name][1])
+        begin = self._begins[name]
+        self.bytes[begin : begin + len(data)] = np.frombuffer(data, np.uint8)
+
+
+class Layers:
+    """One player's pictures of one game."""
+
+    def __init__(
+        self,
+        game: Game,
+        player: int,
+        minimap: tuple[int, int] | None,
+        screen: tuple[int, int] | None,
+        camera_width: float,
+    ) -> None:
+        self._game = game
+        self._player = player
+        shape = screen or (1, 1)
+        self._camera = (camera_width, camera_width * shape[1] / shape[0])
+        self._grid = (game.map.height, game.map.width)
+        self._minimap = self._minimap_canvas = self._screen_canvas = None
+        if minimap is not None:
+            corner, side = (0.0, float(game.map.height)), float(max(self._grid))
+            self._minimap = Raster.over(minimap, corner, (side, side), self._grid)
+            self._minimap_canvas = Canvas(MINIMAP_PLANES, minimap)
+            self._height = self._minimap.sample(game.map.terrain)
+        if screen is not None:
+            self._screen_canvas = Canvas(SCREEN_PLANES, screen)
+
+    def _visibility(self) -> NDArray[np.uint8]:
+        world = self._game.world
+        if world.players[self._player]["all_visible"]:
+            return np.full(self._grid, _SEEN, np.uint8)
+        return world.visibility[self._player]
+
+    def sees(self, x: float, y: float) -> bool:
+        """Returns whether the player sees this point now."""
+        row, column = int(y), int(x)
+        if not (0 <= row < self._grid[0] and 0 <= column < self._grid[1]):
+            return False
+        return bool(self._visibility()[row, column] == _SEEN)
+
+    def map_state(self) -> bytes:
+        """Returns the raw interface's MapState: visibility and creep, south row first."""
+        visibility = self._visibility()
+        # Creep where the player has ever been: the unseen map shows none.
+        creep = (self._game.world.creep == 1) & (visibility != _HIDDEN)
+        seen = wire_writer.field(1, image(visibility, 8))
+        return seen + wire_writer.field(2, image(creep, 1))
+
+    def on_screen(self, seen: visible_units.View) -> NDArray[np.bool_]:
+        """Returns which units of a view are inside the camera's rectangle."""
+        camera = self._game.world.players[self._player]
+        near_x = np.abs(seen.units["x"] - camera["camera_x"]) <= self._camera[0] / 2
+        near_y = np.abs(seen.units["y"] - camera["camera_y"]) <= self._camera[1] / 2
+        return near_x & near_y
+
+    def serialized(
+        self, seen: visible_units.View, on_screen: NDArray[np.bool_]
+    ) -> list[bytes]:
+        """Returns the ObservationFeatureLayer of a view, in pieces."""
+        out = []
+        if self._screen_canvas is not None:
+            self._paint_screen(self._screen_canvas, seen, on_screen)
+            out += wire_writer.pieces(_RENDERS, [self._screen_canvas.bytes.tobytes()])
+        if self._minimap is not None and self._minimap_canvas is not None:
+            canvas = self._minimap_canvas
+            self._paint_minimap(self._minimap, canvas, seen)
+            out += wire_writer.pieces(_MINIMAP_RENDERS, [canvas.bytes.tobytes()])
+        return out
+
+    def _paint_minimap(
+        self, raster: Raster, canvas: Canvas, seen: visible_units.View
+    ) -> None:
+        canvas.clear()
+        canvas.set("height_map", self._height)
+        canvas.set("camera", self._camera_plane(raster))
+        self._paint_alerts(raster, canvas.bytes_of("alerts"))
+        self._paint_terrain(raster, canvas)
+        names = plane_painting.UNITS[: plane_painting.MINIMAP_UNITS]
+        everyone = np.ones(len(seen.units), bool)
+        self._paint_units(raster, canvas, seen, everyone, names, np.zeros(0, np.int64))
+
+    def _paint_terrain(self, raster: Raster, canvas: Canvas) -> None:
+        plane_painting.paint_terrain(
+            self._game.world.state,
+            self._player,
+            raster.columns,
+            raster.rows,
+            canvas.begins(plane_painting.TERRAIN),
+            canvas.bytes,
+        )
+
+    def _paint_units(
+        self,
+        raster: Raster,
+        canvas: Canvas,
+        seen: visible_units.View,
+        shown: NDArray[np.bool_],
+        names: Sequence[str],
+        counts: NDArray[np.int64],
+    ) -> None:
+        plane_painting.paint_units(
+            self._game.world.state,
+            raster.place,
+            seen,
+            shown,
+            canvas.begins(names),
+            canvas.bits(names),
+            canvas.bytes,
+            counts,
+        )
+
+    def _camera_plane(self, raster: Raster) -> NDArray[np.bool_]:
+        camera = self._game.world.players[self._player]
+        plane = np.zeros((raster.size[1], raster.size[0]), bool)
+        half_x, half_y = self._camera[0] / 2, self._camera[1] / 2
+        x = np.array([camera["camera_x"] - half_x, camera["camera_x"] + half_x])
+        y = np.array([camera["camera_y"] + half_y, camera["camera_y"] - half_y])
+        column, row = raster.pixels(x, y)
+        top, left = max(int(row[0]), 0), max(int(column[0]), 0)
+        plane[top : max(int(row[1]) + 1, 0), left : max(int(column[1]) + 1, 0)] = True
+        return plane
+
+    def _paint_alerts(self, raster: Raster, plane: NDArray[np.uint8]) -> None:
+        alerts = self._game.world.alerts[self._player]
+        recent = alerts["loop"] > self._game.loop - _ALERT_SHOWN_LOOPS
+        alerts = alerts[recent & (alerts["kind"] > 0)]
+        columns, rows = raster.pixels(alerts["x"], alerts["y"])
+        for column, row in zip(columns, rows, strict=True):
+            top, left = max(int(row) - 1, 0), max(int(column) - 1, 0)
+            plane[top : max(int(row) + 2, 0), left : max(int(column) + 2, 0)] = 1
+
+    def screen_raster(self) -> Raster:
+        """Returns the screen's picture for where the camera is now."""
+        camera = self._game.world.players[self._player]
+        corner = (
+            float(camera["camera_x"]) - self._camera[0] / 2,
+            float(camera["camera_y"]) + self._camera[1] / 2,
+        )
+        height, width = self._screen_canvas.shape if self._screen_canvas else (1, 1)
+        return Raster.over((width, height), corner, self._camera, self._grid)
+
+    def minimap_raster(self) -> Raster | None:
+        """Returns the minimap's picture, None without feature layers."""
+        return self._minimap
+
+    def _paint_screen(
+        self, canvas: Canvas, seen: visible_units.View, on_screen: NDArray[np.bool_]
+    ) -> None:
+        raster, world = self.screen_raster(), self._game.world
+        canvas.clear()
+        canvas.set("height_map", raster.sample(self._game.map.terrain))
+        canvas.set("power", raster.sample(world.power[self._player]))
+        self._paint_terrain(raster, canvas)
+        begin = int(canvas.begins(("effects",))[0])
+        plane_painting.paint_effects(
+            world.state, self._player, raster.place, begin, canvas.bytes
+        )
+        counts = np.zeros(canvas.shape[0] * canvas.shape[1], np.int64)
+        names = plane_painting.UNITS
+        self._paint_units(raster, canvas, seen, on_screen, names, counts)
+        density = counts.reshape(canvas.shape)
+        canvas.set("unit_density", density)
+        canvas.set("unit_density_aa", np.minimum(density * 16, 255))

@@ -1,0 +1,249 @@
+"""Observations: the game as one player sees it, as the bytes of a ResponseObservation.
+
+In: a game, a player, the interface options. Out: wire bytes. Units and pictures are written by
+kernels (`unit_kernels`, `plane_kernels`), the few singular fields through the message classes.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from starmill.converters.protos import common_pb2, raw_pb2, sc2api_pb2, score_pb2
+from starmill.engines.skirmish import wire_writer
+from starmill.engines.skirmish.observation import (
+    feature_layers,
+    unit_messages,
+    visible_units,
+)
+from starmill.engines.skirmish.simulation import rules
+from starmill.engines.skirmish.simulation.game import Game
+
+# Field numbers of the messages that are written by hand.
+_OBSERVATION = 3  # ResponseObservation.observation
+_RAW_DATA, _FEATURE_LAYERS = 5, 6  # of Observation
+_UNITS, _MAP_STATE = 2, 3  # of ObservationRaw
+_CAMERA_WIDTH = 24.0  # world units, the real game's default
+_MAX_SIDE = 512  # pixels of a plane, world units of the camera
+_ALERT_LOOPS = 2  # an alert is reported with the first observations after it
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Interface:
+    """What the client asked to see. width: of the camera in world units; sizes are (x, y)."""
+
+    raw: bool = True
+    score: bool = False
+    show_cloaked: bool = False
+    show_burrowed: bool = False
+    show_placeholders: bool = False
+    screen: tuple[int, int] | None = None
+    minimap: tuple[int, int] | None = None
+    width: float = _CAMERA_WIDTH
+
+    @classmethod
+    def from_options(cls, options: sc2api_pb2.InterfaceOptions) -> "Interface":
+        """Returns the interface that a request's options ask for.
+
+        Layers of no size, or of an absurd one, are not shown at all.
+        """
+        layer = options.feature_layer
+        sizes = (layer.resolution, layer.minimap_resolution)
+        usable = all(
+            0 < size.x <= _MAX_SIDE and 0 < size.y <= _MAX_SIDE for size in sizes
+        )
+        shown = options.HasField("feature_layer") and usable
+        width = layer.width if 1.0 <= layer.width <= _MAX_SIDE else _CAMERA_WIDTH
+        return cls(
+            raw=options.raw,
+            score=options.score,
+            show_cloaked=options.show_cloaked,
+            show_burrowed=options.show_burrowed_shadows,
+            show_placeholders=options.show_placeholders,
+            screen=(sizes[0].x, sizes[0].y) if shown else None,
+            minimap=(sizes[1].x, sizes[1].y) if shown else None,
+            width=width,
+        )
+
+
+class Observer:
+    """Writes one player's observations of one game. Keeps what does not change."""
+
+    def __init__(self, game: Game, player: int, interface: Interface) -> None:
+        self._game = game
+        self._player = player
+        self._interface = interface
+        self._layers = feature_layers.Layers(
+            game, player, interface.minimap, interface.screen, interface.width
+        )
+        self._buffer = np.empty(0, np.uint8)
+
+    def observation(
+        self,
+        *,
+        disable_fog: bool = False,
+        actions: Sequence[sc2api_pb2.Action] = (),
+        action_errors: Sequence[sc2api_pb2.ActionError] = (),
+        chat: Sequence[sc2api_pb2.ChatReceived] = (),
+        dead: Sequence[int] = (),
+        results: Sequence[sc2api_pb2.PlayerResult] = (),
+        ui: bytes = b"",
+        abilities: Sequence[common_pb2.AvailableAbility] = (),
+    ) -> bytes:
+        """Returns a ResponseObservation of the game as it stands."""
+        seen = visible_units.player_view(
+            self._game,
+            self._player,
+            disable_fog=disable_fog or self._sees_all,
+            show_cloaked=self._interface.show_cloaked,
+            show_burrowed=self._interface.show_burrowed,
+            show_placeholders=self._interface.show_placeholders,
+        )
+        head = sc2api_pb2.Observation(
+            game_loop=self._game.loop,
+            player_common=self._common(),
+            alerts=self._alerts(),
+            abilities=abilities,
+        )
+        if self._interface.score:
+            head.score.CopyFrom(self._score())
+        on_screen = self._layers.on_screen(seen)
+        body = [head.SerializeToString(), ui]
+        if self._interface.raw:
+            body += wire_writer.pieces(_RAW_DATA, self._raw(seen, on_screen, dead))
+        if self._interface.minimap is not None:
+            planes = self._layers.serialized(seen, on_screen)
+            body += wire_writer.pieces(_FEATURE_LAYERS, planes)
+        response = sc2api_pb2.ResponseObservation(
+            actions=actions,
+            action_errors=action_errors,
+            chat=chat,
+            player_result=results,
+        )
+        return b"".join(
+            [response.SerializeToString(), *wire_writer.pieces(_OBSERVATION, body)]
+        )
+
+    @property
+    def _sees_all(self) -> bool:
+        return bool(self._game.world.players[self._player]["all_visible"])
+
+    def _common(self) -> sc2api_pb2.PlayerCommon:
+        state = self._game.world.players[self._player]
+        return sc2api_pb2.PlayerCommon(
+            player_id=self._player,
+            minerals=max(int(state["minerals"]), 0),
+            vespene=max(int(state["vespene"]), 0),
+            food_cap=int(state["food_cap"]),
+            food_used=int(state["food_used_halves"]) // 2,
+            food_army=int(state["food_army_halves"]) // 2,
+            food_workers=int(state["food_workers_halves"]) // 2,
+            idle_worker_count=int(state["idle_worker_count"]),
+            army_count=int(state["army_count"]),
+            warp_gate_count=int(state["warp_gate_count"]),
+            larva_count=int(state["larva_count"]),
+        )
+
+    def _alerts(self) -> list[Any]:
+        alerts = self._game.world.alerts[self._player]
+        recent = alerts["loop"] > self._game.loop - _ALERT_LOOPS
+        return sorted({int(kind) for kind in alerts["kind"][recent] if kind > 0})
+
+    def _score(self) -> score_pb2.Score:
+        state = self._game.world.players[self._player]
+        details = score_pb2.ScoreDetails(
+            idle_production_time=float(state["idle_production_loops"]),
+            idle_worker_time=float(state["idle_worker_loops"]),
+            killed_value_units=float(
+                state["killed_minerals"] + state["killed_vespene"]
+            ),
+            collected_minerals=float(state["collected_minerals"]),
+            collected_vespene=float(state["collected_vespene"]),
+            spent_minerals=float(state["spent_minerals"]),
+            spent_vespene=float(state["spent_vespene"]),
+        )
+        total = int(state["collected_minerals"]) + int(state["collected_vespene"])
+        total += int(state["killed_minerals"]) + int(state["killed_vespene"])
+        return score_pb2.Score(
+            score_type=score_pb2.Score.Melee, score=total, score_details=details
+        )
+
+    def _raw(
+        self,
+        seen: visible_units.View,
+        on_screen: NDArray[np.bool_],
+        dead: Sequence[int],
+    ) -> list[bytes]:
+        world, player = self._game.world, self._player
+        camera = world.players[player]
+        raw = raw_pb2.ObservationRaw(
+            player=raw_pb2.PlayerRaw(
+                camera=common_pb2.Point(
+                    x=camera["camera_x"], y=camera["camera_y"], z=0.0
+                ),
+                upgrade_ids=np.flatnonzero(world.upgrades[player]).tolist(),
+                power_sources=self._power_sources(seen),
+            ),
+            effects=self._effects(),
+        )
+        if len(dead):
+            raw.event.dead_units.extend(dead)
+        return [
+            raw.SerializeToString(),
+            self._units(seen, on_screen),
+            *wire_writer.pieces(_MAP_STATE, [self._layers.map_state()]),
+        ]
+
+    def _power_sources(self, seen: visible_units.View) -> list[raw_pb2.PowerSource]:
+        units = seen.units
+        radius = rules.unit_rules()["power"][units["unit_type"]]
+        gives = (radius > 0) & (seen.alliance == visible_units.SELF)
+        gives &= (units["build_progress"] >= 1.0) & (
+            seen.display == visible_units.VISIBLE
+        )
+        return [
+            raw_pb2.PowerSource(
+                pos=common_pb2.Point(x=units["x"][i], y=units["y"][i], z=units["z"][i]),
+                radius=radius[i],
+                tag=int(units["tag"][i]),
+            )
+            for i in np.flatnonzero(gives)
+        ]
+
+    def _effects(self) -> list[raw_pb2.Effect]:
+        world, player = self._game.world, self._player
+        effects = world.effects[world.effects["alive"] == 1]
+        found = []
+        for effect in effects:
+            owner = int(effect["owner"])
+            x, y = float(effect["x"]), float(effect["y"])
+            if owner != player and not self._sees_all and not self._layers.sees(x, y):
+                continue
+            alliance: Any = (
+                visible_units.SELF if owner == player else visible_units.ENEMY
+            )
+            found.append(
+                raw_pb2.Effect(
+                    effect_id=int(effect["id"]),
+                    pos=[common_pb2.Point2D(x=x, y=y)],
+                    alliance=alliance,
+                    owner=owner,
+                    radius=float(effect["radius"]),
+                )
+            )
+        return found
+
+    def _units(self, seen: visible_units.View, on_screen: NDArray[np.bool_]) -> bytes:
+        room = len(seen.units) * unit_messages.MAX_UNIT_BYTES
+        if len(self._buffer) < room:
+            self._buffer = np.empty(2 * room, np.uint8)
+        size = unit_messages.write_units(
+            self._game.world.state,
+            seen,
+            on_screen,
+            _UNITS,
+            self._buffer,
+        )
+        return self._buffer[:size].tobytes()

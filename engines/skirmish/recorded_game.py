@@ -1,0 +1,149 @@
+"""One whole game between two scripted players, played in this process and written down.
+
+In: who plays, the map, the seed. Out: the replay's bytes and the result. The same arguments give
+the same bytes everywhere.
+"""
+
+import dataclasses
+
+import numpy as np
+
+from starmill.engines.skirmish import versions, warmup
+from starmill.engines.skirmish.players import bots, match, random_player
+from starmill.engines.skirmish.replays import members
+from starmill.engines.skirmish.replays.recorder import Recorder
+from starmill.engines.skirmish.simulation import maps
+from starmill.engines.skirmish.simulation.game import (
+    RANDOM,
+    Game,
+    PlayerSetup,
+)
+from starmill.schema import errors
+
+RACES = {"terran": 1, "zerg": 2, "protoss": 3, "random": 4}
+MIN_MMR, MAX_MMR = 1000, 8000
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Player:
+    """One side. kind: "bot" (with an mmr), "computer" (with a difficulty) or "random"."""
+
+    kind: str
+    race: int
+    mmr: int | None = None
+    difficulty: int = 0
+    name: str = ""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """A finished game. races: as played, 1 to 3. results: of players 1 and 2."""
+
+    replay: bytes
+    map_name: str
+    races: tuple[int, int]
+    results: tuple[str, str]
+    loops: int
+
+    @property
+    def line(self) -> str:
+        """The game in a line for people."""
+        names = {number: name for name, number in RACES.items()}
+        return (
+            f"{self.map_name}: home {names[self.races[0]]} {self.results[0]}, "
+            f"away {names[self.races[1]]} {self.results[1]}, {self.loops} loops"
+        )
+
+
+def parse_player(text: str, race: str) -> Player:
+    """Returns a player from "bot:4200", "random" or a difficulty such as "very_hard"."""
+    name = text.strip().lower()
+    number = RACES[race]
+    if name == "random":
+        return Player(kind="random", race=number, name="random")
+    if name.startswith("bot"):
+        digits = name.removeprefix("bot").removeprefix(":") or "4000"
+        if not digits.isdigit() or not MIN_MMR <= int(digits) <= MAX_MMR:
+            raise errors.ConfigError(
+                f"player {text!r}: expected bot:MMR with an MMR from {MIN_MMR} to {MAX_MMR}"
+            )
+        return Player(kind="bot", race=number, mmr=int(digits), name=f"bot {digits}")
+    if name in bots.DIFFICULTIES:
+        level = bots.DIFFICULTIES[name]
+        return Player(kind="computer", race=number, difficulty=level, name=name)
+    raise errors.ConfigError(
+        f"player {text!r}: expected bot:MMR, random, or one of {', '.join(bots.DIFFICULTIES)}"
+    )
+
+
+def _actor(player: Player, race: int, seed: int, opponent: Player) -> match.Player:
+    if player.kind == "random":
+        return random_player.RandomPlayer(seed)
+    if player.kind == "computer":
+        return bots.computer(player.difficulty, race, seed)
+    return bots.human(player.mmr or 4000, race, seed, opponent_mmr=opponent.mmr)
+
+
+def play_game(
+    *,
+    home: Player,
+    away: Player,
+    map_name: str | None,
+    seed: int,
+    version: versions.Version,
+    max_loops: int = match.MAX_LOOPS,
+) -> Outcome:
+    """Plays one game to its end. The map (if None), races and starts follow from the seed."""
+    if map_name is not None and map_name not in maps.MAPS:
+        raise errors.ConfigError(
+            f"map {map_name!r}: expected one of {', '.join(maps.MAPS)}"
+        )
+    warmup.ready()
+    rng = np.random.Generator(np.random.PCG64(seed))
+    names = list(maps.MAPS)
+    chosen = names[int(rng.integers(len(names)))] if map_name is None else map_name
+    start = int(rng.integers(2))
+    setups, participants = [], []
+    actors: list[match.Player] = []
+    for index, player in enumerate((home, away)):
+        drawn = int(rng.integers(1, 4))
+        race = drawn if player.race == RANDOM else player.race
+        level = bots.computer_setup(player.difficulty)
+        setups.append(
+            PlayerSetup(
+                race_requested=player.race,
+                race=race,
+                start=start if index == 0 else 1 - start,
+                income=level.income,
+                all_visible=level.all_visible,
+            )
+        )
+        actors.append(
+            _actor(player, race, int(rng.integers(2**31)), (away, home)[index])
+        )
+        participants.append(
+            members.Participant(
+                name=player.name or player.kind,
+                mmr=player.mmr,
+                computer=player.kind == "computer",
+                difficulty=player.difficulty,
+            )
+        )
+    game = Game(maps.MAPS[chosen], (setups[0], setups[1]), int(rng.integers(2**31)))
+    recorder = Recorder(game, (participants[0], participants[1]), version)
+
+    def watch() -> None:
+        recorder.watch()
+        game.take_errors()
+
+    match.play_out(game, actors, max_loops=max_loops, admit=recorder.admit, watch=watch)
+    if game.result is None:
+        raise AssertionError("play_out stops at a result")
+    result = game.result
+    return Outcome(
+        replay=recorder.replay(),
+        map_name=chosen,
+        races=(setups[0].race, setups[1].race),
+        results=(result[1], result[2]),
+        loops=game.loop,
+    )

@@ -1,0 +1,141 @@
+"""A game that was played, as the bytes of a `.SC2Replay` file.
+
+In: a running game, watched loop by loop by a `Recorder`. Out: an MPQ archive with the members
+that mpyq, s2protocol, sc2reader and pysc2 read. Files are marked as Skirmish's own: `Engine` in
+the metadata, "Skirmish <map>" as title, a map handle of their own, and a member
+`skirmish.setup.json` with what a re-simulation needs beside the commands.
+Nothing in a file depends on time or place.
+"""
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from starmill.engines.replays import archive_writer, bit_packed
+from starmill.engines.skirmish import versions
+from starmill.engines.skirmish.replays import (
+    input_events,
+    tracker_events,
+)
+from starmill.engines.skirmish.replays import (
+    members as replay_members,
+)
+from starmill.engines.skirmish.simulation.game import (
+    CameraMove,
+    Game,
+    Input,
+    Leave,
+)
+
+ENGINE = "skirmish"
+SETUP_MEMBER = "skirmish.setup.json"
+SETUP_FORMAT = 1
+LOOPS_PER_MINUTE = 22.4 * 60
+
+
+class Recorder:
+    """Watches a game and can write it down at any time.
+
+    Give every loop's inputs through `admit` and the returned ones to the game; call `watch`
+    after the game has moved on (it drains the game's events).
+    """
+
+    def __init__(
+        self,
+        game: Game,
+        participants: tuple[replay_members.Participant, replay_members.Participant],
+        version: versions.Version,
+    ) -> None:
+        self._game = game
+        self._participants = participants
+        self._version = version
+        self._selections = input_events.Selections()
+        self._writer = input_events.EventWriter(self._unit)
+        self._events = list(replay_members.opening_events(version))
+        self._tracker = tracker_events.Tracker(game)
+        self._actions = {1: 0, 2: 0}
+        self.left: int | None = None
+
+    def _unit(self, tag: int) -> tuple[int, int, float, float] | None:
+        rows = self._game.rows_of([tag])
+        if not len(rows):
+            return None
+        unit = self._game.world.units[rows[0]]
+        return (
+            int(unit["unit_type"]),
+            int(unit["owner"]),
+            float(unit["x"]),
+            float(unit["y"]),
+        )
+
+    def admit(self, inputs: Sequence[Input]) -> list[Input]:
+        """Writes down the inputs of the coming loop; returns them as they must be played."""
+        if not inputs:
+            return []
+        admitted = self._selections.admit(inputs)
+        for item in admitted:
+            self._events += self._writer.write(self._game.loop, item)
+            if isinstance(item, Leave):
+                self.left = item.player
+            elif not isinstance(item, CameraMove):
+                self._actions[item.player] += 1
+        return admitted
+
+    def watch(self) -> np.ndarray:
+        """Takes note of what happened in the loops just played; returns it, world.EVENT rows."""
+        return self._tracker.watch()
+
+    def replay(self) -> bytes:
+        """Returns the file of the game so far."""
+        self._tracker.watch()
+        self._game.take_errors()  # logs are no part of the state that the file vouches for
+        game = self._game
+        result = game.result
+        minutes = max(game.loop, 1) / LOOPS_PER_MINUTE
+        apm = [round(self._actions[player] / minutes) for player in (1, 2)]
+        events = list(self._events)
+        if result is not None and self.left is None:
+            # Ended by the rules: the beaten one leaves first, as people do.
+            first = 1 if result[1] == "loss" else 2
+            for player in (first, 3 - first):
+                leave = Leave(player)
+                events += self._writer.write(game.loop, leave)
+        facts = replay_members.Facts(
+            game=game,
+            participants=self._participants,
+            version=self._version,
+            apm=(apm[0], apm[1]),
+        )
+        members = {
+            "replay.attributes.events": replay_members.attributes(facts),
+            "replay.details": bit_packed.details(replay_members.details(facts)),
+            "replay.game.events": bit_packed.game_events(events),
+            "replay.gamemetadata.json": replay_members.metadata(facts),
+            "replay.initData": bit_packed.init_data(replay_members.init_data(facts)),
+            "replay.message.events": bit_packed.message_events(
+                replay_members.opening_messages()
+            ),
+            "replay.tracker.events": bit_packed.tracker_events(self._tracker.events()),
+            SETUP_MEMBER: self._setup(),
+        }
+        header = bit_packed.header(replay_members.header(facts))
+        return archive_writer.archive(members, header)
+
+    def _setup(self) -> bytes:
+        game = self._game
+        setup: dict[str, Any] = {
+            "format": SETUP_FORMAT,
+            "map": game.map.name,
+            "seed": game.seed,
+            "players": [
+                {**dataclasses.asdict(player), **who.stored()}
+                for player, who in zip(game.players, self._participants, strict=True)
+            ],
+            "loops": game.loop,
+            "result": game.result and [game.result[1], game.result[2]],
+            "end_digest": game.state_digest(),
+        }
+        return json.dumps(setup, indent=1, sort_keys=True).encode()

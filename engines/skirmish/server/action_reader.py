@@ -1,0 +1,395 @@
+"""The protocol's actions as inputs of the game, and inputs as actions.
+
+In: `sc2api.Action`s of one player (raw, feature-layer, interface). Out: inputs, and the
+ActionResult that the request is answered with. The other way round for observations, which
+report raw commands, camera moves and control groups.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from starmill.converters.protos import (
+    error_pb2,
+    raw_pb2,
+    sc2api_pb2,
+    spatial_pb2,
+    ui_pb2,
+)
+from starmill.engines.skirmish.observation import (
+    feature_layers,
+    visible_units,
+)
+from starmill.engines.skirmish.simulation import action_results, rules
+from starmill.engines.skirmish.simulation.game import (
+    RECALL,
+    Autocast,
+    CameraMove,
+    CommandError,
+    ControlGroup,
+    Game,
+    Input,
+    Select,
+    UnitCommand,
+)
+
+SUCCESS = action_results.SUCCESS
+Answer = tuple[list[Input], int]
+_TAG_LIMIT = 1 << 32
+
+
+class ActionReader:
+    """Turns one player's actions of the current loop into inputs.
+
+    Later actions of a loop see the selection that earlier ones made; call `next_loop` after the
+    game has moved.
+    """
+
+    def __init__(
+        self, game: Game, player: int, pictures: feature_layers.Layers
+    ) -> None:
+        self._game = game
+        self._player = player
+        self._pictures = pictures
+        self._selection: tuple[int, ...] | None = None
+
+    def next_loop(self) -> None:
+        """Forgets what the actions of the last loop selected: the game knows now."""
+        self._selection = None
+
+    def read(self, action: sc2api_pb2.Action) -> Answer:
+        """Returns the inputs of one action and its result; no inputs if it is refused."""
+        if action.HasField("action_raw"):
+            inputs, result = self._raw(action.action_raw)
+        elif action.HasField("action_feature_layer"):
+            inputs, result = self._spatial(action.action_feature_layer)
+        elif action.HasField("action_ui"):
+            inputs, result = self._interface(action.action_ui)
+        elif action.HasField("action_render"):
+            return [], action_results.NOT_SUPPORTED
+        else:
+            return [], SUCCESS
+        for item in inputs:
+            if isinstance(item, Select):
+                self._selection = item.unit_tags
+            elif isinstance(item, ControlGroup) and item.kind == RECALL:
+                self._selection = self._game.groups[self._player][item.index]
+        return inputs, result
+
+    def selection(self) -> tuple[int, ...]:
+        """Returns the tags of the selected units."""
+        if self._selection is None:
+            units = self._game.world.units
+            chosen = (units["selected"] == 1) & self._mine()
+            self._selection = tuple(int(tag) for tag in units["tag"][chosen])
+        return self._selection
+
+    def _mine(self) -> NDArray[np.bool_]:
+        units = self._game.world.units
+        mine: NDArray[np.bool_] = (units["owner"] == self._player) & (
+            units["alive"] == 1
+        )
+        return mine & (units["carrier"] < 0)
+
+    def _own(self, tags: Iterable[int]) -> tuple[int, ...]:
+        known = [tag for tag in tags if 0 < tag < _TAG_LIMIT]
+        rows = self._game.rows_of(known)
+        units = self._game.world.units
+        mine = rows[units["owner"][rows] == self._player]
+        return tuple(int(tag) for tag in units["tag"][mine])
+
+    # Raw
+
+    def _raw(self, action: raw_pb2.ActionRaw) -> Answer:
+        kind = action.WhichOneof("action")
+        if kind == "camera_move":
+            point = action.camera_move.center_world_space
+            return self._camera(point.x, point.y)
+        if kind == "toggle_autocast":
+            toggle = action.toggle_autocast
+            return self._toggle(toggle.ability_id, self._own(toggle.unit_tags))
+        if kind != "unit_command":
+            return [], SUCCESS
+        command = action.unit_command
+        tags = self._own(command.unit_tags)
+        if command.HasField("target_unit_tag"):
+            target: int | tuple[float, float] | None = command.target_unit_tag
+        elif command.HasField("target_world_space_pos"):
+            point2d = command.target_world_space_pos
+            target = (point2d.x, point2d.y)
+        else:
+            target = None
+        return self._command(command.ability_id, tags, target, command.queue_command)
+
+    def _camera(self, x: float, y: float) -> Answer:
+        if not (np.isfinite(x) and np.isfinite(y)):
+            return [], action_results.ERROR
+        left, bottom, right, top = self._game.map.playable
+        x, y = min(max(x, left), right), min(max(y, bottom), top)
+        return [CameraMove(self._player, x, y)], SUCCESS
+
+    def _toggle(self, ability_id: int, tags: tuple[int, ...]) -> Answer:
+        if not tags or not 0 < ability_id < rules.ABILITY_LIMIT:
+            return [], action_results.ERROR
+        return [Autocast(self._player, ability_id, tags)], SUCCESS
+
+    def _command(
+        self,
+        ability_id: int,
+        tags: tuple[int, ...],
+        target: int | tuple[float, float] | None,
+        queued: bool,
+    ) -> Answer:
+        if not 0 < ability_id < rules.ABILITY_LIMIT:
+            return [], action_results.NOT_SUPPORTED
+        if not tags:
+            return [], action_results.ERROR
+        if target is None:
+            command = UnitCommand(self._player, ability_id, tags, queued=queued)
+        elif isinstance(target, int):
+            if not 0 < target < _TAG_LIMIT:
+                return [], action_results.CANT_TARGET_THAT_UNIT
+            command = UnitCommand(
+                self._player, ability_id, tags, target_tag=target, queued=queued
+            )
+        else:
+            if not np.isfinite(target).all():
+                return [], action_results.ERROR
+            x = min(max(float(target[0]), 0.0), float(self._game.map.width))
+            y = min(max(float(target[1]), 0.0), float(self._game.map.height))
+            command = UnitCommand(
+                self._player, ability_id, tags, target_point=(x, y), queued=queued
+            )
+        return [command], SUCCESS
+
+    # Feature layers
+
+    def _spatial(self, action: spatial_pb2.ActionSpatial) -> Answer:
+        match action.WhichOneof("action"):
+            case "unit_command":
+                return self._spatial_command(action.unit_command)
+            case "camera_move":
+                raster = self._pictures.minimap_raster()
+                if raster is None:
+                    return [], action_results.NOT_SUPPORTED
+                pixel = action.camera_move.center_minimap
+                return self._camera(*_world(raster, pixel.x, pixel.y))
+            case "unit_selection_point":
+                return self._select_point(action.unit_selection_point)
+            case "unit_selection_rect":
+                return self._select_rect(action.unit_selection_rect)
+            case _:
+                return [], SUCCESS
+
+    def _spatial_command(self, command: spatial_pb2.ActionSpatialUnitCommand) -> Answer:
+        target: int | tuple[float, float] | None = None
+        if command.HasField("target_screen_coord"):
+            pixel = command.target_screen_coord
+            point = _world(self._pictures.screen_raster(), pixel.x, pixel.y)
+            target = self._unit_at(point) or point
+        elif command.HasField("target_minimap_coord"):
+            raster = self._pictures.minimap_raster()
+            if raster is None:
+                return [], action_results.NOT_SUPPORTED
+            pixel = command.target_minimap_coord
+            target = _world(raster, pixel.x, pixel.y)
+        tags = self.selection()
+        return self._command(command.ability_id, tags, target, command.queue_command)
+
+    def _seen(self) -> visible_units.View:
+        return visible_units.player_view(
+            self._game, self._player, show_placeholders=False
+        )
+
+    def _unit_at(self, point: tuple[float, float]) -> int:
+        """Returns the tag of the unit under a point, 0 if there is none."""
+        units = self._seen().units
+        far = np.hypot(units["x"] - point[0], units["y"] - point[1])
+        under = np.flatnonzero(far <= units["radius"])
+        return int(units["tag"][under[np.argmin(far[under])]]) if len(under) else 0
+
+    def _select_point(
+        self, select: spatial_pb2.ActionSpatialUnitSelectionPoint
+    ) -> Answer:
+        pixel = select.selection_screen_coord
+        point = _world(self._pictures.screen_raster(), pixel.x, pixel.y)
+        picked = self._own([self._unit_at(point)])
+        kind = select.type
+        point_type = spatial_pb2.ActionSpatialUnitSelectionPoint
+        if kind in (point_type.AllType, point_type.AddAllType) and picked:
+            picked = self._same_type_on_screen(picked[0])
+        if kind == point_type.Toggle:
+            before = self.selection()
+            picked = tuple(tag for tag in before if tag not in picked) + tuple(
+                tag for tag in picked if tag not in before
+            )
+        elif kind == point_type.AddAllType:
+            picked = self._added(picked)
+        return self._select(picked)
+
+    def _same_type_on_screen(self, tag: int) -> tuple[int, ...]:
+        seen = self._seen()
+        kind = seen.units["unit_type"][seen.units["tag"] == tag][0]
+        alike = (seen.units["unit_type"] == kind) & (
+            seen.alliance == visible_units.SELF
+        )
+        alike &= self._pictures.on_screen(seen)
+        return tuple(int(t) for t in seen.units["tag"][alike])
+
+    def _select_rect(
+        self, select: spatial_pb2.ActionSpatialUnitSelectionRect
+    ) -> Answer:
+        raster = self._pictures.screen_raster()
+        chosen: list[int] = []
+        units = self._game.world.units
+        mine = self._mine()
+        structures = rules.unit_rules()["structure"][units["unit_type"]] == 1
+        for rectangle in select.selection_screen_coord:
+            x0, y0 = _world(raster, rectangle.p0.x, rectangle.p0.y)
+            x1, y1 = _world(raster, rectangle.p1.x, rectangle.p1.y)
+            inside = mine & (units["x"] >= min(x0, x1)) & (units["x"] <= max(x0, x1))
+            inside &= (units["y"] >= min(y0, y1)) & (units["y"] <= max(y0, y1))
+            # A box around units and buildings takes the units, as on the real screen.
+            movers = inside & ~structures
+            which = movers if movers.any() else inside
+            chosen += [int(tag) for tag in units["tag"][which]]
+        tags = tuple(dict.fromkeys(chosen))
+        return self._select(self._added(tags) if select.selection_add else tags)
+
+    def _added(self, tags: tuple[int, ...]) -> tuple[int, ...]:
+        before = self.selection()
+        return before + tuple(tag for tag in tags if tag not in before)
+
+    def _select(self, tags: tuple[int, ...]) -> Answer:
+        if not tags:
+            return [], SUCCESS  # an empty click leaves the selection as it is
+        return [Select(self._player, tags)], SUCCESS
+
+    # Interface
+
+    def _interface(self, action: ui_pb2.ActionUI) -> Answer:
+        kind = action.WhichOneof("action")
+        if kind == "control_group":
+            group = action.control_group
+            if group.control_group_index > 9:
+                return [], action_results.ERROR
+            item = ControlGroup(
+                self._player, group.control_group_index, group.action or 1
+            )
+            return [item], SUCCESS
+        if kind == "toggle_autocast":
+            return self._toggle(action.toggle_autocast.ability_id, self.selection())
+        if kind in ("cargo_panel", "production_panel"):
+            return self._panel(kind)
+        if kind == "multi_panel":
+            return self._multi_panel(action.multi_panel)
+        tags = self._by_kind(kind or "", action)
+        add = (kind == "select_army" and action.select_army.selection_add) or (
+            kind == "select_warp_gates" and action.select_warp_gates.selection_add
+        )
+        return self._select(self._added(tags) if add else tags)
+
+    def _panel(self, kind: str) -> Answer:
+        wanted = rules.UNLOAD_ALL if kind == "cargo_panel" else rules.CANCEL_LAST
+        kinds = rules.ability_rules()["kind"]
+        for row in self._game.rows_of(self.selection()):
+            for ability in self._game.available_abilities(int(row)):
+                if kinds[ability] == wanted:
+                    return self._command(ability, self.selection(), None, False)
+        return [], action_results.ERROR
+
+    def _multi_panel(self, panel: ui_pb2.ActionMultiPanel) -> Answer:
+        before = self.selection()
+        if not 0 <= panel.unit_index < len(before):
+            return [], action_results.ERROR
+        picked = before[panel.unit_index]
+        if panel.type in (
+            ui_pb2.ActionMultiPanel.DeselectUnit,
+            ui_pb2.ActionMultiPanel.DeselectAllOfType,
+        ):
+            return self._select(tuple(tag for tag in before if tag != picked))
+        return self._select((picked,))
+
+    def _by_kind(self, kind: str, action: ui_pb2.ActionUI) -> tuple[int, ...]:
+        units, unit_rules = self._game.world.units, rules.unit_rules()
+        types = units["unit_type"]
+        mine = self._mine()
+        if kind == "select_army":
+            chosen = mine & (unit_rules["army"][types] == 1)
+        elif kind == "select_warp_gates":
+            chosen = mine & (types == rules.WARP_GATE)
+        elif kind == "select_larva":
+            chosen = mine & (types == rules.LARVA)
+        elif kind == "select_idle_worker":
+            chosen = mine & (unit_rules["worker"][types] == 1)
+            chosen &= units["order_count"] == 0
+        else:
+            return ()
+        tags = tuple(int(tag) for tag in units["tag"][chosen])
+        idle = ui_pb2.ActionSelectIdleWorker
+        if kind == "select_idle_worker" and action.select_idle_worker.type in (
+            idle.Set,
+            idle.Add,
+        ):
+            return tags[:1]
+        return tags
+
+
+def _world(
+    raster: feature_layers.Raster, column: float, row: float
+) -> tuple[float, float]:
+    x = raster.left + (column + 0.5) / raster.scale[0]
+    y = raster.top - (row + 0.5) / raster.scale[1]
+    return float(x), float(y)
+
+
+def reported(taken: Sequence[tuple[int, Input]]) -> list[sc2api_pb2.Action]:
+    """Returns the actions that an observation reports for these inputs and loops."""
+    found = []
+    for loop, item in taken:
+        action = sc2api_pb2.Action(game_loop=loop)
+        match item:
+            case UnitCommand():
+                command = action.action_raw.unit_command
+                command.ability_id = item.ability_id
+                command.unit_tags.extend(item.unit_tags)
+                command.queue_command = item.queued
+                if item.target_tag:
+                    command.target_unit_tag = item.target_tag
+                elif item.target_point is not None:
+                    command.target_world_space_pos.x = item.target_point[0]
+                    command.target_world_space_pos.y = item.target_point[1]
+            case Autocast():
+                toggle = action.action_raw.toggle_autocast
+                toggle.ability_id = item.ability_id
+                toggle.unit_tags.extend(item.unit_tags)
+            case CameraMove():
+                point = action.action_raw.camera_move.center_world_space
+                point.x, point.y, point.z = item.x, item.y, 0.0
+            case ControlGroup():
+                group = action.action_ui.control_group
+                group.action = item.kind  # type: ignore[assignment]  # the enum's numbers
+                group.control_group_index = item.index
+            case _:
+                continue
+        found.append(action)
+    return found
+
+
+def reported_errors(
+    refused: Iterable[CommandError], player: int
+) -> list[sc2api_pb2.ActionError]:
+    """Returns the refused commands of one player as an observation reports them."""
+    found = []
+    for entry in refused:
+        known = entry.code in error_pb2.ActionResult.values()
+        result: Any = entry.code if known else action_results.ERROR
+        if entry.player == player:
+            found.append(
+                sc2api_pb2.ActionError(
+                    unit_tag=entry.tag, ability_id=entry.ability_id, result=result
+                )
+            )
+    return found

@@ -1,0 +1,226 @@
+"""A game being played: this process's player against the computer or another process.
+
+In: admitted inputs, steps. Out: the game, what to report to the client, and the replay. Inputs
+are written down before they are played, player 1's before player 2's.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from starmill.engines.skirmish import versions
+from starmill.engines.skirmish.players import bots
+from starmill.engines.skirmish.replays import members, recorder
+from starmill.engines.skirmish.server import faults, lockstep
+from starmill.engines.skirmish.simulation import game, maps, records
+from starmill.schema import errors
+
+_DIED = records.EVENT_KINDS.index("died")
+_WATCH_LOOPS = 160
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Seat:
+    """One player before the game starts.
+
+    difficulty: 0 for a participant. build: a computer's AIBuild.
+    """
+
+    race: int
+    name: str
+    difficulty: int = 0
+    build: int = bots.BUILDS["random"]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Everything that both processes must agree on before the first loop."""
+
+    map_name: str
+    seed: int
+    disable_fog: bool
+    seats: tuple[Seat, Seat]
+
+    def setups(self) -> tuple[game.PlayerSetup, game.PlayerSetup]:
+        """Returns who starts where and as what; the seed decides what is random."""
+        rng = np.random.Generator(np.random.PCG64(self.seed))
+        first_start = int(rng.integers(2))
+        found = []
+        for index, seat in enumerate(self.seats):
+            race = int(rng.integers(1, 4))
+            level = bots.computer_setup(seat.difficulty)
+            found.append(
+                game.PlayerSetup(
+                    race_requested=seat.race,
+                    race=race if seat.race == game.RANDOM else seat.race,
+                    start=first_start if index == 0 else 1 - first_start,
+                    income=level.income,
+                    all_visible=level.all_visible or self.disable_fog,
+                )
+            )
+        return found[0], found[1]
+
+
+class LiveGame:
+    """A game under way, as this process's client plays it."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        player: int,
+        version: versions.Version,
+        *,
+        peer: lockstep.Peer | None = None,
+        orders: faults.Orders | None = None,
+    ) -> None:
+        self.plan = plan
+        self.player = player
+        self.peer = peer
+        self._version = version
+        self._orders = orders or faults.Orders()
+        self.participants = tuple(
+            members.Participant(
+                name=seat.name or f"Player {number}",
+                computer=seat.difficulty > 0,
+                difficulty=seat.difficulty,
+                build=seat.build,
+            )
+            for number, seat in enumerate(plan.seats, start=1)
+        )
+        self.start()
+
+    def start(self) -> None:
+        """Begins the game, or begins it anew."""
+        game_map = maps.MAPS[self.plan.map_name]
+        self.game = game.Game(game_map, self.plan.setups(), self.plan.seed)
+        first, second = self.participants
+        self._recorder = recorder.Recorder(self.game, (first, second), self._version)
+        self._bots = {
+            number: bots.computer(
+                seat.difficulty,
+                self.game.players[number - 1].race,
+                self.plan.seed,
+                seat.build,
+            )
+            for number, seat in enumerate(self.plan.seats, start=1)
+            if seat.difficulty
+        }
+        self._pending: list[game.Input] = []
+        self._taken: list[tuple[int, game.Input]] = []
+        self._dead: list[int] = []
+        self._refused: list[game.CommandError] = []
+        self.touched = False  # a debug command changed what no replay can hold
+
+    @property
+    def ended(self) -> bool:
+        """Whether there is a result."""
+        return self.game.result is not None
+
+    @property
+    def results(self) -> dict[int, str] | None:
+        """Results by player, None while the game goes on."""
+        return self.game.result
+
+    def give(self, inputs: Sequence[game.Input]) -> None:
+        """Queues inputs of this process's player for the next loop."""
+        self._pending += inputs
+
+    def step(self, loops: int, chat: Sequence[str] = ()) -> None:
+        """Plays that many loops, fewer if the game ends."""
+        target = self.game.loop + loops
+        if self.peer is not None and loops:
+            self.peer.announce(self.game.loop, target, self._pending, chat)
+        while self.game.loop < target and self.game.result is None:
+            stop = self._orders.stop_at()
+            if stop is not None and self.game.loop >= stop:
+                self._orders.crash()
+            quiet = self._quiet_until(target if stop is None else min(target, stop))
+            if quiet > self.game.loop:
+                self.game.advance(quiet - self.game.loop)
+            else:
+                self._play_one()
+            if self.game.loop % _WATCH_LOOPS == 0:
+                self._drain()
+        self._orders.at_loop(self.game.loop)
+        self._drain()
+
+    def _quiet_until(self, target: int) -> int:
+        """Returns the loop up to which nobody will do anything, at most `target`."""
+        loop = self.game.loop
+        if self._pending or self.peer is not None:
+            return loop
+        watch = (loop // _WATCH_LOOPS + 1) * _WATCH_LOOPS
+        return min(target, watch, *(bot.next_loop for bot in self._bots.values()))
+
+    def _play_one(self) -> None:
+        loop = self.game.loop
+        by_player: dict[int, list[game.Input]] = {1: [], 2: []}
+        by_player[self.player], self._pending = self._pending, []
+        for number, bot in self._bots.items():
+            by_player[number] = list(bot.act(self.game, number))
+        if self.peer is not None:
+            other = 3 - self.player
+            here = self.peer.wait_for(loop)
+            by_player[other] = self.peer.take(loop) if here else [game.Leave(other)]
+        admitted = self._recorder.admit(by_player[1] + by_player[2])
+        self._taken += [(loop, item) for item in admitted if item.player == self.player]
+        self.game.step(admitted)
+
+    def _drain(self) -> None:
+        events = self._recorder.watch()
+        self._dead += [int(tag) for tag in events["tag"][events["kind"] == _DIED]]
+        self._refused += self.game.take_errors()
+
+    def leave(self, loser: int | None = None) -> None:
+        """Surrenders (or makes the other surrender, for debugging), and tells the other side."""
+        if self.game.result is not None:
+            return
+        self._pending.append(game.Leave(loser or self.player))
+        if self.peer is not None:
+            loop = self.game.loop
+            self.peer.announce(loop, loop + 1, self._pending, ())
+        admitted = self._recorder.admit(self._pending)
+        self._pending = []
+        self.game.step(admitted)
+
+    def take_actions(self) -> Sequence[tuple[int, game.Input]]:
+        """Returns what this process's player did since the last call, with its loops."""
+        taken, self._taken = self._taken, []
+        return taken
+
+    def take_errors(self) -> list[game.CommandError]:
+        """Returns the commands refused since the last call."""
+        refused, self._refused = self._refused, []
+        return refused
+
+    def take_dead(self) -> list[int]:
+        """Returns the tags of units that died since the last call."""
+        dead, self._dead = self._dead, []
+        return dead
+
+    def replay(self) -> bytes:
+        """Returns the replay of the game so far; EngineError if debugging changed the game."""
+        if self.touched:
+            raise errors.EngineError("debug commands changed the game: no replay")
+        self._drain()
+        return self._recorder.replay()
+
+    def close(self) -> None:
+        """Breaks the game off."""
+        if self.peer is not None:
+            self.peer.close()
+
+
+def plan_to_json(plan: Plan) -> dict[str, Any]:
+    """Returns a plan as the host sends it to whoever joins."""
+    return dataclasses.asdict(plan)
+
+
+def plan_from_json(values: dict[str, Any] | None) -> Plan:
+    """Returns the plan that the host sent; EngineError if it sent none."""
+    if values is None:
+        raise errors.EngineError("the host broke off before the game began")
+    first, second = (Seat(**seat) for seat in values["seats"])
+    return Plan(**{**values, "seats": (first, second)})

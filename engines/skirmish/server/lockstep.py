@@ -1,0 +1,161 @@
+"""Two processes, one game: both simulate it, and tell each other what their players do.
+
+In: a TCP connection on the ports that the clients agreed on. Out: the other side's inputs, loop
+by loop. A side announces "on loop L these inputs, and nothing else until loop L + n" when its
+client steps; a loop is played once both sides have covered it. Messages are JSON behind
+a length.
+"""
+
+import dataclasses
+import json
+import socket
+import struct
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from starmill.engines.skirmish.simulation import game
+from starmill.schema import errors
+
+_KINDS: dict[str, Callable[..., game.Input]] = {
+    kind.__name__: kind
+    for kind in (
+        game.UnitCommand,
+        game.Autocast,
+        game.CameraMove,
+        game.Select,
+        game.ControlGroup,
+        game.Leave,
+    )
+}
+_RETRY_SECONDS = 0.05
+CONNECT_SECONDS = 60.0
+
+
+def encode_input(item: game.Input) -> list[Any]:
+    """Returns an input as JSON values; floats keep every bit."""
+    return [type(item).__name__, *dataclasses.astuple(item)]
+
+
+def decode_input(values: Sequence[Any]) -> game.Input:
+    """Returns the input that `encode_input` wrote."""
+    name, *fields = values
+    tupled = [tuple(value) if isinstance(value, list) else value for value in fields]
+    return _KINDS[name](*tupled)
+
+
+class Peer:
+    """The other process.
+
+    covered: the other side's inputs are known for all loops below this one.
+    gone: the other side left or broke off; nothing more will come.
+    """
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._socket = connection
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._inputs: dict[int, list[game.Input]] = {}
+        self._chat: list[str] = []
+        self.covered = 0
+        self.gone = False
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Sends one message; a broken connection is noticed, not raised."""
+        data = json.dumps(message).encode()
+        try:
+            self._socket.sendall(struct.pack(">I", len(data)) + data)
+        except OSError:
+            self.gone = True
+
+    def receive(self) -> dict[str, Any] | None:
+        """Returns the next message; None once the connection is closed."""
+        head = self._exactly(4)
+        if head is None:
+            return None
+        data = self._exactly(struct.unpack(">I", head)[0])
+        if data is None:
+            return None
+        message: dict[str, Any] = json.loads(data)
+        return message
+
+    def _exactly(self, count: int) -> bytes | None:
+        parts = b""
+        while len(parts) < count:
+            try:
+                data = self._socket.recv(count - len(parts))
+            except OSError:
+                data = b""
+            if not data:
+                self.gone = True
+                return None
+            parts += data
+        return parts
+
+    def announce(
+        self,
+        loop: int,
+        until: int,
+        inputs: Sequence[game.Input],
+        chat: Sequence[str],
+    ) -> None:
+        """Tells the other side what this side does from `loop` to before `until`."""
+        values = [encode_input(item) for item in inputs]
+        self.send({"loop": loop, "until": until, "inputs": values, "chat": list(chat)})
+
+    def wait_for(self, loop: int) -> bool:
+        """Waits until `loop` is covered; False if the other side has gone before that."""
+        while self.covered <= loop:
+            message = self.receive()
+            if message is None:
+                return False
+            inputs = [decode_input(values) for values in message["inputs"]]
+            if inputs:
+                self._inputs.setdefault(int(message["loop"]), []).extend(inputs)
+            self._chat += message["chat"]
+            self.covered = max(self.covered, int(message["until"]))
+        return True
+
+    def take(self, loop: int) -> list[game.Input]:
+        """Returns the other side's inputs of a covered loop."""
+        return self._inputs.pop(loop, [])
+
+    def take_chat(self) -> list[str]:
+        """Returns the chat lines that arrived since the last call."""
+        chat, self._chat = self._chat, []
+        return chat
+
+    def close(self) -> None:
+        """Breaks the connection off."""
+        self.gone = True
+        self._socket.close()
+
+
+def host(address: str, port: int, timeout_seconds: float = CONNECT_SECONDS) -> Peer:
+    """Waits for the other process on this port; EngineError if nobody comes."""
+    try:
+        with socket.create_server((address, port)) as listener:
+            listener.settimeout(timeout_seconds)
+            connection, _ = listener.accept()
+    except OSError as error:
+        raise errors.EngineError(
+            f"port {port}: nobody joined in {timeout_seconds:g} s ({error})"
+        ) from error
+    connection.settimeout(None)
+    return Peer(connection)
+
+
+def join(address: str, port: int, timeout_seconds: float = CONNECT_SECONDS) -> Peer:
+    """Connects to the process that waits on this port; EngineError if there is none."""
+    deadline = time.monotonic() + timeout_seconds
+    while True:
+        try:
+            connection = socket.create_connection((address, port), timeout=5.0)
+        except OSError as error:
+            if time.monotonic() > deadline:
+                raise errors.EngineError(
+                    f"{address}:{port}: no game to join in {timeout_seconds:g} s"
+                ) from error
+            time.sleep(_RETRY_SECONDS)
+            continue
+        connection.settimeout(None)
+        return Peer(connection)

@@ -1,0 +1,125 @@
+"""Answers to `query`: how far it is, what a unit can do, whether a building fits.
+
+In: a game, the asking player, the request. Out: a ResponseQuery. Distances are shortest ways over
+the coarse grid that the game's own paths use.
+"""
+
+import heapq
+from collections.abc import Iterator
+
+import numpy as np
+
+from starmill.converters.protos import query_pb2
+from starmill.engines.skirmish.observation import selection_panels
+from starmill.engines.skirmish.simulation import (
+    action_results,
+    entry_points,
+    rules,
+)
+from starmill.engines.skirmish.simulation.game import Game
+
+_CELL = 2.0  # world units per cell of the coarse grid
+_MOVES = tuple(
+    (dy, dx, float(np.hypot(dy, dx)) * _CELL)
+    for dy in (-1, 0, 1)
+    for dx in (-1, 0, 1)
+    if dy or dx
+)
+
+
+def response(
+    game: Game, player: int, wanted: query_pb2.RequestQuery
+) -> query_pb2.ResponseQuery:
+    """Returns the answers, in the order of the questions."""
+    answer = query_pb2.ResponseQuery()
+    for question in wanted.pathing:
+        answer.pathing.add(distance=_pathing(game, question))
+    for asked in wanted.abilities:
+        entry = answer.abilities.add(unit_tag=asked.unit_tag)
+        rows = _rows(game, asked.unit_tag)
+        if not len(rows) or game.world.units["owner"][rows[0]] != player:
+            continue
+        row = int(rows[0])
+        entry.unit_type_id = int(game.world.units["unit_type"][row])
+        found = game.available_abilities(
+            row, ignore_cost=wanted.ignore_resource_requirements
+        )
+        entry.abilities.extend(selection_panels.available(ability) for ability in found)
+    for place in wanted.placements:
+        code = _placement(game, player, place)
+        answer.placements.add(result=code)  # type: ignore[arg-type]  # the enum's numbers
+    return answer
+
+
+def _rows(game: Game, tag: int) -> np.ndarray:
+    return game.rows_of([tag]) if 0 < tag < 1 << 62 else np.zeros(0, np.int64)
+
+
+def _placement(
+    game: Game, player: int, place: query_pb2.RequestQueryBuildingPlacement
+) -> int:
+    if not 0 < place.ability_id < rules.ABILITY_LIMIT:
+        return action_results.NOT_SUPPORTED
+    made = int(rules.ability_rules()["makes"][place.ability_id])
+    x, y = place.target_pos.x, place.target_pos.y
+    inside = 0.0 <= x < game.map.width and 0.0 <= y < game.map.height
+    if not made or not inside:
+        return action_results.CANT_BUILD_LOCATION_INVALID
+    return int(entry_points.placement_error(game.world.state, player, made, x, y))
+
+
+def _pathing(game: Game, question: query_pb2.RequestQueryPathing) -> float:
+    """Returns the length of the way, 0 if there is none (as the real game does)."""
+    end = (question.end_pos.x, question.end_pos.y)
+    start = (question.start_pos.x, question.start_pos.y)
+    if question.HasField("unit_tag"):
+        rows = _rows(game, question.unit_tag)
+        if not len(rows):
+            return 0.0
+        unit = game.world.units[rows[0]]
+        start = (float(unit["x"]), float(unit["y"]))
+        if unit["flying"]:
+            far = float(np.hypot(end[0] - start[0], end[1] - start[1]))
+            return far if np.isfinite(far) else 0.0
+    if not np.isfinite([*start, *end]).all():
+        return 0.0
+    return path_length(game.world.walkable, start, end)
+
+
+def path_length(
+    walkable: np.ndarray, start: tuple[float, float], end: tuple[float, float]
+) -> float:
+    """Returns the length of the shortest way over walkable cells [H/2, W/2], 0 if none."""
+    height, width = walkable.shape
+    first = (int(start[1] // _CELL), int(start[0] // _CELL))
+    last = (int(end[1] // _CELL), int(end[0] // _CELL))
+    for row, column in (first, last):
+        if not (0 <= row < height and 0 <= column < width):
+            return 0.0
+    if not walkable[last]:
+        return 0.0
+    straight = float(np.hypot(end[0] - start[0], end[1] - start[1]))
+    best = {first: 0.0}
+    queue = [(0.0, first)]
+    while queue:
+        length, cell = heapq.heappop(queue)
+        if cell == last:
+            return max(length, straight)
+        if length > best[cell]:
+            continue
+        for after, neighbour in _neighbours(walkable, cell, length):
+            if after < best.get(neighbour, np.inf):
+                best[neighbour] = after
+                heapq.heappush(queue, (after, neighbour))
+    return 0.0
+
+
+def _neighbours(
+    walkable: np.ndarray, cell: tuple[int, int], length: float
+) -> Iterator[tuple[float, tuple[int, int]]]:
+    """Yields the walkable cells around one, with the length of the way so far."""
+    height, width = walkable.shape
+    for dy, dx, cost in _MOVES:
+        row, column = cell[0] + dy, cell[1] + dx
+        if 0 <= row < height and 0 <= column < width and walkable[row, column]:
+            yield length + cost, (row, column)

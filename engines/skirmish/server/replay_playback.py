@@ -1,0 +1,105 @@
+"""A replay played again: the recorded inputs on their loops, seen by one player.
+
+In: a `Recording`. Out: the game at any later loop, the actions that were taken since the last
+look, and the result. The file's end is the end: whoever surrendered does so on its last loop.
+"""
+
+from collections.abc import Sequence
+
+from starmill.engines.skirmish.replays import reader
+from starmill.engines.skirmish.server import faults
+from starmill.engines.skirmish.simulation import game, records
+
+# The game's ring of events is emptied at least this often.
+_CHUNK_LOOPS = 512
+_DIED = records.EVENT_KINDS.index("died")
+
+
+class Rerun:
+    """One replay under way. `player` is who is observed."""
+
+    def __init__(
+        self,
+        recording: reader.Recording,
+        player: int,
+        orders: faults.Orders | None = None,
+    ) -> None:
+        self.game = recording.new_game()
+        self.player = player
+        self.recording = recording
+        self._orders = orders or faults.Orders()
+        self._end = recording.loops
+        early = self._orders.short_end()
+        if early is not None:
+            self._end = min(self._end, early)
+        self._input_loops = sorted(loop for loop in recording.inputs)
+        self._next = 0
+        self._taken: list[tuple[int, game.Input]] = []
+        self._dead: list[int] = []
+        self._left = False
+        self._finish()
+
+    @property
+    def ended(self) -> bool:
+        """Whether the replay is over."""
+        return self.game.result is not None or self.game.loop >= self._end
+
+    @property
+    def results(self) -> dict[int, str] | None:
+        """Results by player once the replay is over; "undecided" if it stops before one."""
+        if not self.ended:
+            return None
+        return self.game.result or {1: "undecided", 2: "undecided"}
+
+    def step(self, loops: int) -> None:
+        """Plays that many loops, fewer if the replay ends."""
+        target = min(self.game.loop + loops, self._end)
+        crash = self._orders.stop_at()
+        while self.game.loop < target and self.game.result is None:
+            if crash is not None and self.game.loop >= crash:
+                self._orders.crash()
+            self._play(target if crash is None else min(target, crash))
+        self._orders.at_loop(self.game.loop)
+        self._finish()
+
+    def _play(self, target: int) -> None:
+        """Plays up to the next input, or up to the target."""
+        loop = self.game.loop
+        due = self._input_loops[self._next] if self._has_input else target
+        if due == loop:
+            self._next += 1
+            inputs = self.recording.inputs[loop]
+            self._taken += [(loop, item) for item in inputs]
+            self.game.step(inputs)
+        else:
+            chunk = min(target, due, loop + _CHUNK_LOOPS) - loop
+            self.game.advance(chunk)
+        events = self.game.take_events()
+        self.game.take_errors()
+        died = events["kind"] == _DIED
+        self._dead += [int(tag) for tag in events["tag"][died]]
+
+    @property
+    def _has_input(self) -> bool:
+        return self._next < len(self._input_loops)
+
+    def _finish(self) -> None:
+        """Lets those who leave on the last loop leave, as the file says they did."""
+        if self._left or self.game.result is not None or self.game.loop < self._end:
+            return
+        self._left = True
+        inputs = self.recording.inputs.get(self.game.loop, [])
+        leaving = [item for item in inputs if isinstance(item, game.Leave)]
+        if leaving and self.recording.result is not None:
+            self.game.step(leaving)
+
+    def take_actions(self) -> Sequence[tuple[int, game.Input]]:
+        """Returns what the observed player did since the last call, with its loops."""
+        taken = [entry for entry in self._taken if entry[1].player == self.player]
+        self._taken = []
+        return taken
+
+    def take_dead(self) -> list[int]:
+        """Returns the tags of units that died since the last call."""
+        dead, self._dead = self._dead, []
+        return dead

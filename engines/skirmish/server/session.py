@@ -1,0 +1,512 @@
+"""One client's requests: which are allowed in which state, and what they do.
+
+In: `sc2api.Request`s. Out: the bytes of the Response, without id and status. States, errors and
+their texts are those of the real game, as far as its clients rely on them.
+"""
+
+import hashlib
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from starmill.converters.protos import sc2api_pb2
+from starmill.engines.skirmish import versions, warmup, wire_writer
+from starmill.engines.skirmish.observation import (
+    feature_layers,
+    selection_panels,
+)
+from starmill.engines.skirmish.observation.observer import Interface, Observer
+from starmill.engines.skirmish.replays import reader as replay_reader
+from starmill.engines.skirmish.server import (
+    action_reader,
+    debug_commands,
+    faults,
+    game_data,
+    game_info,
+    live_game,
+    lobby,
+    map_files,
+    queries,
+    replay_playback,
+)
+from starmill.engines.skirmish.simulation import maps
+from starmill.schema import errors
+
+LAUNCHED, INIT, IN_GAME, IN_REPLAY, ENDED = 1, 2, 3, 4, 5
+_STATE_NAMES: dict[int, str] = {
+    int(number): name for name, number in sc2api_pb2.Status.items()
+}
+_UI_DATA = 8  # Observation.ui_data
+_OBSERVATION_FIELD = 10  # Response.observation
+_STUB_LOOP = 0xFFFFFFFF
+_PLAYING = (IN_GAME, IN_REPLAY, ENDED)
+_ANY = (LAUNCHED, INIT, IN_GAME, IN_REPLAY, ENDED)
+_LOOPS_PER_SECOND = 22.4
+_MAX_STEP = 1_000_000
+
+
+class RequestError(Exception):
+    """A request that is answered with an error text."""
+
+
+class Session:
+    """What the server has been asked so far, and what is being played."""
+
+    def __init__(
+        self, *, version: versions.Version, maps_dir: str, orders: faults.Orders
+    ) -> None:
+        warmup.ready()
+        self.status = LAUNCHED
+        self._version = version
+        self._maps_dir = maps_dir
+        self._orders = orders
+        self._created: sc2api_pb2.RequestCreateGame | None = None
+        self._created_map: maps.GameMap | None = None
+        self._games = 0
+        self._play: live_game.LiveGame | replay_playback.Rerun | None = None
+        self._observer: Observer | None = None
+        self._reader: action_reader.ActionReader | None = None
+        self._options = sc2api_pb2.InterfaceOptions()
+        self._disable_fog = False
+        self._chat: list[sc2api_pb2.ChatReceived] = []
+        self._chat_out: list[str] = []
+        # What the client did on the screen or through the interface comes back in that form.
+        self._on_screen: list[sc2api_pb2.Action] = []
+        self._uses_screen = False
+        self._saved_maps: dict[str, bytes] = {}
+        self._clock: float | None = None
+
+    def close(self) -> None:
+        """Ends whatever is going on."""
+        if isinstance(self._play, live_game.LiveGame):
+            self._play.close()
+        self._play = None
+
+    def answer(self, request: sc2api_pb2.Request) -> bytes:
+        """Returns the fields of the Response to one request."""
+        kind = request.WhichOneof("request")
+        handler = _HANDLERS.get(kind or "")
+        try:
+            if kind is None or handler is None:
+                raise RequestError(
+                    f"the request {kind or 'without content'} is unknown"
+                )
+            states, method = handler
+            self._check_state(kind, states)
+            self._keep_time()
+            return method(self, request)
+        except (RequestError, UnicodeDecodeError) as error:  # a string that is none
+            return sc2api_pb2.Response(error=[str(error)]).SerializeToString()
+
+    def _check_state(self, kind: str, states: tuple[int, ...]) -> None:
+        if self.status in states:
+            return
+        if self.status == ENDED:
+            texts = {"step": "Game has already ended"}
+            default = "Not supported if game has already ended"
+            raise RequestError(texts.get(kind, default))
+        if self.status == LAUNCHED and kind not in ("create_game", "join_game"):
+            raise RequestError("Not in a game")
+        state = _STATE_NAMES[self.status]
+        raise RequestError(f"{kind} is not supported in state {state}")
+
+    def _keep_time(self) -> None:
+        """Plays the loops that are due when the game runs in real time."""
+        if self._clock is None or self.status != IN_GAME or self._play is None:
+            return
+        due = int((time.monotonic() - self._clock) * _LOOPS_PER_SECOND)
+        self._advance(due - self._play.game.loop)
+
+    @property
+    def _playing(self) -> live_game.LiveGame | replay_playback.Rerun:
+        if self._play is None:
+            raise RequestError("Not in a game")
+        return self._play
+
+    # Starting and leaving
+
+    def _available_maps(self, request: sc2api_pb2.Request) -> bytes:
+        found = sc2api_pb2.ResponseAvailableMaps(
+            local_map_paths=sorted(map_files.files())
+        )
+        return sc2api_pb2.Response(available_maps=found).SerializeToString()
+
+    def _save_map(self, request: sc2api_pb2.Request) -> bytes:
+        self._saved_maps[lobby.text(request.save_map.map_path)] = (
+            request.save_map.map_data
+        )
+        answer = sc2api_pb2.ResponseSaveMap()
+        return sc2api_pb2.Response(save_map=answer).SerializeToString()
+
+    def _create_game(self, request: sc2api_pb2.Request) -> bytes:
+        wanted = request.create_game
+        answer = sc2api_pb2.ResponseCreateGame()
+        error = sc2api_pb2.ResponseCreateGame
+        self._leave_current()
+        self.status = LAUNCHED
+        found = lobby.find_map(wanted, self._saved_maps, self._maps_dir)
+        if not isinstance(found, maps.GameMap):
+            answer.error, answer.error_details = found
+        elif not wanted.player_setup:
+            answer.error = error.MissingPlayerSetup
+        else:
+            answer_error = lobby.setup_error(wanted)
+            if answer_error:
+                answer.error = error.InvalidPlayerSetup
+                answer.error_details = answer_error
+            else:
+                self._created, self._created_map = wanted, found
+                self.status = INIT
+        return sc2api_pb2.Response(create_game=answer).SerializeToString()
+
+    def _join_game(self, request: sc2api_pb2.Request) -> bytes:
+        wanted = request.join_game
+        answer = sc2api_pb2.ResponseJoinGame()
+        error = sc2api_pb2.ResponseJoinGame
+        if not wanted.HasField("options"):
+            answer.error = error.MissingOptions
+        elif not wanted.WhichOneof("participation"):
+            answer.error = error.MissingParticipation
+        elif wanted.WhichOneof("participation") == "observed_player_id":
+            answer.error = error.FeatureUnsupported
+            answer.error_details = "observing a running game is not supported"
+        elif self._created is None and not wanted.HasField("server_ports"):
+            answer.error = error.MissingPorts
+        else:
+            try:
+                self._join(wanted)
+                answer.player_id = self._playing.player
+            except errors.StarmillError as problem:
+                answer.error = error.NetworkError
+                answer.error_details = str(problem)
+        return sc2api_pb2.Response(join_game=answer).SerializeToString()
+
+    def _join(self, wanted: sc2api_pb2.RequestJoinGame) -> None:
+        if self._created is None or self._created_map is None:
+            plan, player, peer = lobby.join(wanted)
+        else:
+            self._games += 1
+            plan, player, peer = lobby.host(
+                self._created, wanted, self._created_map, default_seed=self._games
+            )
+            realtime = self._created.realtime and peer is None
+            self._clock = time.monotonic() if realtime else None
+        self._orders.begin("", 0)
+        self._play = live_game.LiveGame(
+            plan, player, self._version, peer=peer, orders=self._orders
+        )
+        self._disable_fog = plan.disable_fog
+        self._options = wanted.options
+        self._attach(player)
+        self.status = IN_GAME
+
+    def _attach(self, player: int) -> None:
+        interface = Interface.from_options(self._options)
+        game = self._playing.game
+        self._observer = Observer(game, player, interface)
+        pictures = feature_layers.Layers(
+            game, player, interface.minimap, interface.screen, interface.width
+        )
+        self._reader = action_reader.ActionReader(game, player, pictures)
+        self._chat, self._chat_out = [], []
+        self._on_screen, self._uses_screen = [], False
+
+    def _restart_game(self, request: sc2api_pb2.Request) -> bytes:
+        answer = sc2api_pb2.ResponseRestartGame()
+        if (
+            not isinstance(self._play, live_game.LiveGame)
+            or self._play.peer is not None
+        ):
+            answer.error = sc2api_pb2.ResponseRestartGame.LaunchError
+            answer.error_details = "only games against the computer restart"
+        else:
+            self._play.start()
+            self._attach(self._play.player)
+            self._clock = time.monotonic() if self._clock is not None else None
+            self.status = IN_GAME
+        return sc2api_pb2.Response(restart_game=answer).SerializeToString()
+
+    def _leave_game(self, request: sc2api_pb2.Request) -> bytes:
+        self._leave_current()
+        self.status = LAUNCHED
+        answer = sc2api_pb2.ResponseLeaveGame()
+        return sc2api_pb2.Response(leave_game=answer).SerializeToString()
+
+    def _leave_current(self) -> None:
+        if isinstance(self._play, live_game.LiveGame):
+            self._play.leave()
+            self._play.close()
+        self._play, self._created, self._clock = None, None, None
+
+    # Replays
+
+    def _replay_bytes(
+        self, wanted: sc2api_pb2.RequestReplayInfo | sc2api_pb2.RequestStartReplay
+    ) -> bytes | None:
+        """Returns the replay that a request carries or names, None if there is none."""
+        if wanted.WhichOneof("replay") == "replay_data":
+            return wanted.replay_data
+        path = lobby.text(wanted.replay_path)
+        if not path or "\0" in path or not Path(path).is_file():
+            return None
+        return Path(path).read_bytes()
+
+    def _replay_info(self, request: sc2api_pb2.Request) -> bytes:
+        answer = sc2api_pb2.ResponseReplayInfo()
+        error = sc2api_pb2.ResponseReplayInfo
+        wanted = request.replay_info
+        content = self._replay_bytes(wanted)
+        if wanted.WhichOneof("replay") is None:
+            answer.error = error.MissingReplay
+        elif content is None:
+            answer.error = error.InvalidReplayPath
+        else:
+            try:
+                answer = game_info.replay_info(replay_reader.summary(content))
+            except errors.ReplayError as problem:
+                answer.error = error.ParsingError
+                answer.error_details = str(problem)
+        return sc2api_pb2.Response(replay_info=answer).SerializeToString()
+
+    def _start_replay(self, request: sc2api_pb2.Request) -> bytes:
+        answer = sc2api_pb2.ResponseStartReplay()
+        error = sc2api_pb2.ResponseStartReplay
+        wanted = request.start_replay
+        content = self._replay_bytes(wanted)
+        if wanted.WhichOneof("replay") is None:
+            answer.error = error.MissingReplay
+        elif content is None:
+            answer.error = error.InvalidReplayPath
+        elif not wanted.HasField("options"):
+            answer.error = error.MissingOptions
+        elif wanted.observed_player_id not in (1, 2):
+            answer.error = error.InvalidObservedPlayerId
+        else:
+            self._begin_replay(wanted, content, answer)
+        return sc2api_pb2.Response(start_replay=answer).SerializeToString()
+
+    def _begin_replay(
+        self,
+        wanted: sc2api_pb2.RequestStartReplay,
+        content: bytes,
+        answer: sc2api_pb2.ResponseStartReplay,
+    ) -> None:
+        error = sc2api_pb2.ResponseStartReplay
+        try:
+            recording = replay_reader.read(content)
+            if wanted.map_data and (
+                map_files.map_of_data(wanted.map_data) is not recording.game_map
+            ):
+                raise errors.FormatError("map_data is of another map")
+        except errors.FormatError as problem:
+            answer.error, answer.error_details = error.InvalidMapData, str(problem)
+            return
+        except errors.ReplayError as problem:
+            # The real game cannot load a game that needs what is not installed.
+            foreign = problem.reason == replay_reader.FOREIGN
+            answer.error = error.LaunchError if foreign else error.InvalidReplayData
+            answer.error_details = str(problem)
+            return
+        base_build = str(recording.metadata.get("BaseBuild"))
+        if base_build != self._version.directory:
+            answer.error = error.LaunchError
+            answer.error_details = (
+                f"the replay is of {base_build}, this game is {self._version.directory}"
+            )
+            return
+        self._leave_current()
+        player = wanted.observed_player_id
+        self._orders.begin(hashlib.sha256(content).hexdigest(), player)
+        self._play = replay_playback.Rerun(recording, player, self._orders)
+        self._disable_fog = wanted.disable_fog
+        self._options = wanted.options
+        self._attach(player)
+        self.status = ENDED if self._play.ended else IN_REPLAY
+
+    def _save_replay(self, request: sc2api_pb2.Request) -> bytes:
+        if not isinstance(self._play, live_game.LiveGame):
+            raise RequestError("Not in a game")
+        try:
+            answer = sc2api_pb2.ResponseSaveReplay(data=self._play.replay())
+        except errors.EngineError as problem:
+            raise RequestError(str(problem)) from problem
+        return sc2api_pb2.Response(save_replay=answer).SerializeToString()
+
+    # Playing
+
+    def _game_info(self, request: sc2api_pb2.Request) -> bytes:
+        play = self._playing
+        is_live = isinstance(play, live_game.LiveGame)
+        if isinstance(play, live_game.LiveGame):
+            participants = play.participants
+        else:
+            participants = play.recording.participants
+        answer = game_info.game_info(
+            play.game,
+            participants,
+            observer=play.player if is_live else None,
+            options=self._options,
+        )
+        return sc2api_pb2.Response(game_info=answer).SerializeToString()
+
+    def _observation(self, request: sc2api_pb2.Request) -> bytes:
+        play, observer = self._playing, self._observer
+        if observer is None:
+            raise RequestError("Not in a game")
+        wanted = request.observation
+        while (
+            self._clock is not None
+            and self.status == IN_GAME
+            and play.game.loop < wanted.game_loop
+        ):
+            time.sleep(1.0 / _LOOPS_PER_SECOND)
+            self._keep_time()
+        results = [
+            sc2api_pb2.PlayerResult(
+                player_id=player,
+                result=game_info.RESULT_VALUES.get(text, sc2api_pb2.Undecided),
+            )
+            for player, text in sorted((play.results or {}).items())
+        ]
+        taken = action_reader.reported(play.take_actions())
+        if self._uses_screen:
+            taken, self._on_screen = self._on_screen, []
+        if results and self._orders.stub_at_end():
+            stub = sc2api_pb2.ResponseObservation(actions=taken, player_result=results)
+            stub.observation.game_loop = _STUB_LOOP
+            return sc2api_pb2.Response(observation=stub).SerializeToString()
+        refused = play.take_errors() if isinstance(play, live_game.LiveGame) else []
+        interface = selection_panels.interface(play.game, play.player)
+        body = observer.observation(
+            disable_fog=wanted.disable_fog or self._disable_fog,
+            actions=taken,
+            action_errors=action_reader.reported_errors(refused, play.player),
+            chat=self._take_chat(),
+            dead=play.take_dead(),
+            results=results,
+            ui=wire_writer.field(_UI_DATA, interface.SerializeToString()),
+            abilities=selection_panels.abilities(play.game, play.player),
+        )
+        return wire_writer.field(_OBSERVATION_FIELD, body)
+
+    def _take_chat(self) -> list[sc2api_pb2.ChatReceived]:
+        play = self._play
+        if isinstance(play, live_game.LiveGame) and play.peer is not None:
+            self._chat += [
+                sc2api_pb2.ChatReceived(player_id=3 - play.player, message=line)
+                for line in play.peer.take_chat()
+            ]
+        chat, self._chat = self._chat, []
+        return chat
+
+    def _action(self, request: sc2api_pb2.Request) -> bytes:
+        play, reader = self._play, self._reader
+        if not isinstance(play, live_game.LiveGame) or reader is None:
+            raise RequestError("Not in a game")
+        answer = sc2api_pb2.ResponseAction()
+        for action in request.action.actions:
+            inputs, result = reader.read(action)
+            play.give(inputs)
+            answer.result.append(result)  # type: ignore[arg-type]  # the enum's numbers
+            self._note_on_screen(action, bool(inputs), play.game.loop)
+            if action.HasField("action_chat"):
+                line = lobby.text(action.action_chat.message)
+                self._chat_out.append(line)
+                self._chat.append(
+                    sc2api_pb2.ChatReceived(player_id=play.player, message=line)
+                )
+        return sc2api_pb2.Response(action=answer).SerializeToString()
+
+    def _note_on_screen(self, action: sc2api_pb2.Action, done: bool, loop: int) -> None:
+        self._uses_screen |= action.HasField("action_feature_layer") or (
+            action.HasField("action_ui")
+        )
+        if done:
+            noted = self._on_screen
+            noted.append(sc2api_pb2.Action())
+            noted[-1].CopyFrom(action)
+            noted[-1].game_loop = loop
+
+    def _observer_action(self, request: sc2api_pb2.Request) -> bytes:
+        play = self._playing
+        for action in request.obs_action.actions:
+            if action.HasField("player_perspective"):
+                player = action.player_perspective.player_id
+                if player in (1, 2):
+                    play.player = player
+                    self._attach(player)
+        answer = sc2api_pb2.ResponseObserverAction()
+        return sc2api_pb2.Response(obs_action=answer).SerializeToString()
+
+    def _step(self, request: sc2api_pb2.Request) -> bytes:
+        wanted = request.step.count if request.step.HasField("count") else 1
+        if self._clock is None:
+            self._advance(min(wanted, _MAX_STEP))
+        answer = sc2api_pb2.ResponseStep(simulation_loop=self._playing.game.loop)
+        return sc2api_pb2.Response(step=answer).SerializeToString()
+
+    def _advance(self, loops: int) -> None:
+        play = self._playing
+        if isinstance(play, live_game.LiveGame):
+            play.step(max(loops, 0), self._chat_out)
+            self._chat_out = []
+        else:
+            play.step(loops)
+        if self._reader is not None:
+            self._reader.next_loop()
+        if play.ended:
+            self.status = ENDED
+
+    def _data(self, request: sc2api_pb2.Request) -> bytes:
+        answer = game_data.response(request.data)
+        return sc2api_pb2.Response(data=answer).SerializeToString()
+
+    def _query(self, request: sc2api_pb2.Request) -> bytes:
+        play = self._playing
+        answer = queries.response(play.game, play.player, request.query)
+        return sc2api_pb2.Response(query=answer).SerializeToString()
+
+    def _debug(self, request: sc2api_pb2.Request) -> bytes:
+        play = self._play
+        if not isinstance(play, live_game.LiveGame):
+            raise RequestError("Not in a game")
+        for command in request.debug.debug:
+            play.touched |= debug_commands.apply(play, command)
+        if play.ended:
+            self.status = ENDED
+        return sc2api_pb2.Response(debug=sc2api_pb2.ResponseDebug()).SerializeToString()
+
+    def _map_command(self, request: sc2api_pb2.Request) -> bytes:
+        answer = sc2api_pb2.ResponseMapCommand(
+            error=sc2api_pb2.ResponseMapCommand.NoTriggerError
+        )
+        return sc2api_pb2.Response(map_command=answer).SerializeToString()
+
+    def _quick(self, request: sc2api_pb2.Request) -> bytes:
+        raise RequestError("quick save and load are not supported")
+
+
+_HANDLERS: dict[
+    str, tuple[tuple[int, ...], Callable[[Session, sc2api_pb2.Request], bytes]]
+] = {
+    "available_maps": (_ANY, Session._available_maps),
+    "save_map": ((LAUNCHED, INIT), Session._save_map),
+    "create_game": ((LAUNCHED, IN_GAME, IN_REPLAY, ENDED), Session._create_game),
+    "join_game": ((LAUNCHED, INIT), Session._join_game),
+    "restart_game": ((IN_GAME, ENDED), Session._restart_game),
+    "leave_game": ((IN_GAME, IN_REPLAY, ENDED), Session._leave_game),
+    "replay_info": (_ANY, Session._replay_info),
+    "start_replay": ((LAUNCHED, IN_GAME, IN_REPLAY, ENDED), Session._start_replay),
+    "save_replay": (_PLAYING, Session._save_replay),
+    "game_info": (_PLAYING, Session._game_info),
+    "observation": (_PLAYING, Session._observation),
+    "action": ((IN_GAME,), Session._action),
+    "obs_action": ((IN_REPLAY,), Session._observer_action),
+    "step": ((IN_GAME, IN_REPLAY), Session._step),
+    "data": (_PLAYING, Session._data),
+    "query": (_PLAYING, Session._query),
+    "debug": ((IN_GAME,), Session._debug),
+    "map_command": ((IN_GAME,), Session._map_command),
+    "quick_save": ((IN_GAME,), Session._quick),
+    "quick_load": ((IN_GAME,), Session._quick),
+}

@@ -1,0 +1,397 @@
+"""Money and supply: harvesting, larvae, and the players' counts.
+
+A worker walks to a mineral field, waits its turn, mines, walks home and delivers; its order
+shows gathering on the way out and returning on the way back, as in the game.
+"""
+
+import numpy as np
+
+from starmill.engines.skirmish.simulation import rules
+from starmill.engines.skirmish.simulation.movement import walk
+from starmill.engines.skirmish.simulation.records import (
+    CHANGED,
+    LOOP,
+    NEUTRAL,
+    ROWS,
+    State,
+)
+from starmill.engines.skirmish.simulation.units import (
+    ALERT_LARVA,
+    ALERT_MINERALS_EXHAUSTED,
+    ALERT_VESPENE_EXHAUSTED,
+    add_buff,
+    alert,
+    distance,
+    find,
+    remove,
+    remove_buff,
+    spawn,
+)
+from starmill.schema.compilation import kernel
+
+MINERAL_LOOPS, GAS_LOOPS, MULE_LOOPS = 62.0, 32.0, 64.0
+MINERAL_LOAD, RICH_LOAD, MULE_LOAD, GAS_LOAD, RICH_GAS_LOAD = 5, 7, 25, 4, 8
+LARVA_LOOPS = 246  # a hatchery makes a larva every 11 seconds while it has fewer than 3
+INJECT_LARVAE = 3
+MAX_LARVAE = 19
+BASE_RADIUS = 10.0  # resources this near a town hall belong to it
+GO, MINE, HOME = 0, 1, 2
+
+
+@kernel
+def nearest_hall(w: State, owner: int, x: float, y: float) -> int:
+    """Returns the owner's nearest finished town hall, or -1."""
+    best, best_d = -1, 1e18
+    for row in range(w.clock[ROWS]):
+        unit = w.units[row]
+        if unit.alive == 0 or unit.owner != owner or unit.build_progress < 1.0:
+            continue
+        if w.unit_rules[unit.unit_type].town_hall == 0:
+            continue
+        dx, dy = unit.x - x, unit.y - y
+        if dx * dx + dy * dy < best_d:
+            best, best_d = row, dx * dx + dy * dy
+    return best
+
+
+@kernel
+def _is_mined(w: State, patch: int, worker: int) -> bool:
+    """Returns whether somebody else is mining the mineral field now."""
+    miner = find(w, w.units[patch].engaged)
+    if miner < 0 or miner == worker or w.units[miner].order_count == 0:
+        return False
+    order = w.orders[miner, 0]
+    return order.target_tag == w.units[patch].tag and order.stage == MINE
+
+
+@kernel
+def free_patch(w: State, worker: int, x: float, y: float, any_patch: bool) -> int:
+    """Returns the nearest mineral field around a point that is not being mined, or -1.
+
+    any_patch: also fields being mined and far away ones, if there is no better.
+    """
+    best, best_score = -1, 1e18
+    for row in range(w.clock[ROWS]):
+        unit = w.units[row]
+        if unit.alive == 0 or unit.owner != NEUTRAL:
+            continue
+        if w.unit_rules[unit.unit_type].mineral_field == 0:
+            continue
+        dx, dy = unit.x - x, unit.y - y
+        score = dx * dx + dy * dy
+        busy = _is_mined(w, row, worker)
+        if not any_patch and (busy or score > BASE_RADIUS * BASE_RADIUS):
+            continue
+        if busy:
+            score += 30.0
+        if score < best_score:
+            best, best_score = row, score
+    return best
+
+
+@kernel
+def is_mine(w: State, row: int, owner: int) -> bool:
+    """Returns whether the owner's workers can gather at this unit."""
+    unit = w.units[row]
+    rule = w.unit_rules[unit.unit_type]
+    if rule.mineral_field:
+        return True
+    return rule.gas_mine != 0 and unit.owner == owner and unit.build_progress >= 1.0
+
+
+@kernel
+def _load(w: State, row: int, resource: int) -> None:
+    """The worker takes its load from the field or gas mine."""
+    unit = w.units[row]
+    source = w.units[resource]
+    rule = w.unit_rules[source.unit_type]
+    if rule.mineral_field:
+        load = RICH_LOAD if rule.rich else MINERAL_LOAD
+        if w.unit_rules[unit.unit_type].mule:
+            load = MULE_LOAD
+        load = min(load, source.minerals)
+        source.minerals -= load
+        unit.carry_minerals = load
+        buff = rules.BUFF_CARRY_RICH if rule.rich else rules.BUFF_CARRY_MINERALS
+        add_buff(w, row, buff, 0, row)
+        source.engaged = 0
+        if source.minerals <= 0:
+            alert(w, unit.owner, ALERT_MINERALS_EXHAUSTED, source.x, source.y)
+            remove(w, resource)
+        return
+    geyser = source.host
+    rich = geyser >= 0 and w.unit_rules[w.units[geyser].unit_type].rich
+    load = min(RICH_GAS_LOAD if rich else GAS_LOAD, source.vespene)
+    source.vespene -= load
+    if geyser >= 0:
+        w.units[geyser].vespene = source.vespene
+    unit.carry_vespene = load
+    if load > 0:
+        race = w.unit_rules[unit.unit_type].race
+        add_buff(w, row, rules.BUFF_CARRY_GAS[race], 0, row)
+    if source.vespene <= 0:
+        alert(w, unit.owner, ALERT_VESPENE_EXHAUSTED, source.x, source.y)
+
+
+@kernel
+def drop_load(w: State, row: int) -> None:
+    """Empties a worker's hands."""
+    unit = w.units[row]
+    unit.carry_minerals = 0
+    unit.carry_vespene = 0
+    remove_buff(w, row, rules.BUFF_CARRY_MINERALS)
+    remove_buff(w, row, rules.BUFF_CARRY_RICH)
+    for race in range(1, 4):
+        remove_buff(w, row, rules.BUFF_CARRY_GAS[race])
+
+
+@kernel
+def _deliver(w: State, row: int) -> None:
+    """The worker's load becomes the player's money."""
+    unit = w.units[row]
+    player = w.players[unit.owner]
+    minerals = int(np.floor(unit.carry_minerals * player.income + 0.5))
+    vespene = int(np.floor(unit.carry_vespene * player.income + 0.5))
+    player.minerals += minerals
+    player.vespene += vespene
+    player.collected_minerals += minerals
+    player.collected_vespene += vespene
+    if minerals + vespene > 0:
+        w.clock[CHANGED] = w.clock[LOOP]
+    drop_load(w, row)
+
+
+@kernel
+def _go_home(w: State, row: int) -> bool:
+    """One loop of carrying the load home. Returns True when the order is done."""
+    unit = w.units[row]
+    order = w.orders[row, 0]
+    hall = nearest_hall(w, unit.owner, unit.x, unit.y)
+    if hall < 0:
+        return True
+    home = w.units[hall]
+    if not walk(w, row, home.x, home.y, home.radius + unit.radius + 0.1):
+        return False
+    _deliver(w, row)
+    unit.host = hall
+    order.stage = GO
+    order.ability = w.unit_rules[unit.unit_type].gather
+    unit.path_until = 0
+    if find(w, order.target_tag) < 0:  # the field was exhausted by this or another load
+        patch = free_patch(w, row, unit.x, unit.y, True)
+        if patch < 0:
+            return True
+        order.target_tag = w.units[patch].tag
+    return unit.order_count > 1  # a queued order waits for the delivery only
+
+
+@kernel
+def _go_out(w: State, row: int, resource: int) -> bool:
+    """One loop of walking to the resource and waiting for a turn. True when the order is done."""
+    unit = w.units[row]
+    order = w.orders[row, 0]
+    source = w.units[resource]
+    if not walk(w, row, source.x, source.y, source.radius + unit.radius + 0.1):
+        return False
+    gas = w.unit_rules[source.unit_type].gas_mine != 0
+    if gas and source.vespene <= 0:
+        return True
+    if not gas and _is_mined(w, resource, row):
+        other = free_patch(w, row, source.x, source.y, False)
+        if other >= 0:
+            order.target_tag = w.units[other].tag
+            unit.path_until = 0
+        return False
+    order.stage = MINE
+    unit.wait = GAS_LOOPS if gas else MINERAL_LOOPS
+    if not gas:
+        source.engaged = unit.tag
+    return False
+
+
+@kernel
+def gather_order(w: State, row: int) -> bool:
+    """One loop of gathering. Returns True when the order is done (nothing left to gather)."""
+    unit = w.units[row]
+    order = w.orders[row, 0]
+    if order.stage == HOME:
+        return _go_home(w, row)
+    resource = find(w, order.target_tag)
+    if resource < 0 or not is_mine(w, resource, unit.owner):
+        resource = free_patch(w, row, unit.x, unit.y, True)
+        if resource < 0:
+            return True
+        order.target_tag = w.units[resource].tag
+        order.stage = GO
+    if order.stage == GO:
+        return _go_out(w, row, resource)
+    unit.wait -= 1.0
+    if unit.wait <= 0.0:
+        _load(w, row, resource)
+        order.stage = HOME
+        order.ability = w.unit_rules[unit.unit_type].return_
+        unit.path_until = 0
+    return False
+
+
+@kernel
+def make_larvae(w: State, row: int) -> None:
+    """Lets a town hall of the Zerg make larvae, and pays out an inject that is due."""
+    unit = w.units[row]
+    own = 0
+    for other in range(w.clock[ROWS]):
+        larva = w.units[other]
+        if larva.alive and larva.unit_type == rules.LARVA and larva.host == row:
+            own += 1
+    born = 0
+    if own < 3:
+        unit.wait += 1.0
+        if unit.wait >= LARVA_LOOPS:
+            unit.wait = 0.0
+            born = 1
+    for k in range(unit.buff_count):
+        if w.buffs[row, k].id == rules.BUFF_INJECT and w.buffs[row, k].remain == 1:
+            born += INJECT_LARVAE
+            alert(w, unit.owner, ALERT_LARVA, unit.x, unit.y)
+    for _ in range(born):
+        if own >= MAX_LARVAE:
+            return
+        x = unit.x - 3.0 + 1.2 * (own % 6)
+        y = unit.y - 3.2 - 0.6 * (own // 6)
+        larva_row = spawn(w, rules.LARVA, unit.owner, x, y, 1.0)
+        if larva_row >= 0:
+            w.units[larva_row].host = row
+        own += 1
+
+
+@kernel
+def _count_food(w: State, owner: int, unit_type: int, number: int) -> None:
+    """Adds the food of units that exist or are being made."""
+    rule = w.unit_rules[unit_type]
+    food = rule.food_halves * number
+    player = w.players[owner]
+    player.food_used_halves += food
+    if rule.worker:
+        player.food_workers_halves += food
+    elif rule.army:
+        player.food_army_halves += food
+
+
+@kernel
+def _count_unit(w: State, row: int) -> None:
+    """Adds one unit to its owner's counts."""
+    unit = w.units[row]
+    rule = w.unit_rules[unit.unit_type]
+    player = w.players[unit.owner]
+    if unit.hallucination:
+        return
+    if rule.structure and not rule.summoned:
+        player.building_count += 1
+    if unit.unit_type == rules.EGG:
+        twins = 2 if unit.next_type == rules.ZERGLING else 1
+        _count_food(w, unit.owner, unit.next_type, twins)
+        w.pending[unit.owner, unit.next_type] += 1
+    _count_food(w, unit.owner, unit.unit_type, 1)
+    player.army_count += rule.army
+    if rule.worker and not rule.mule and unit.order_count == 0:
+        player.idle_worker_count += 1
+    if unit.build_progress < 1.0:
+        w.pending[unit.owner, unit.unit_type] += 1
+        return
+    player.food_cap += rule.provides
+    for k in range(unit.buff_count):
+        if w.buffs[row, k].id == rules.BUFF_SUPPLY:
+            player.food_cap += 8
+    player.warp_gate_count += unit.unit_type == rules.WARP_GATE
+    player.larva_count += unit.unit_type == rules.LARVA
+    kind = unit.unit_type
+    while kind != 0:  # a hive is also a lair and a hatchery
+        w.counts[unit.owner, kind] += 1
+        kind = w.unit_rules[kind].counts_as
+
+
+@kernel
+def _count_orders(w: State, row: int) -> None:
+    """Adds what a unit is ordered to make to its owner's pending counts and food."""
+    unit = w.units[row]
+    for k in range(unit.order_count):
+        order = w.orders[row, k]
+        ability = w.ability_rules[order.ability]
+        kind = ability.kind
+        if kind == rules.TRAIN:
+            w.pending[unit.owner, ability.makes] += 1
+            if order.stage == 1:
+                _count_food(w, unit.owner, ability.makes, 1)
+        elif (kind == rules.BUILD and order.stage == 0) or kind == rules.MORPH:
+            w.pending[unit.owner, ability.makes] += 1
+
+
+@kernel
+def recount(w: State) -> None:
+    """Counts supply, units by type and everything else that follows from the living units."""
+    w.counts[:] = 0
+    w.pending[:] = 0
+    for p in range(1, 3):
+        player = w.players[p]
+        player.food_used_halves = 0
+        player.food_army_halves = 0
+        player.food_workers_halves = 0
+        player.food_cap = 0
+        player.idle_worker_count = 0
+        player.army_count = 0
+        player.warp_gate_count = 0
+        player.larva_count = 0
+        player.building_count = 0
+    for row in range(w.clock[ROWS]):
+        unit = w.units[row]
+        if unit.alive and (unit.owner == 1 or unit.owner == 2):
+            _count_unit(w, row)
+            _count_orders(w, row)
+    for p in range(1, 3):
+        w.players[p].food_cap = min(w.players[p].food_cap, 200)
+
+
+@kernel
+def count_harvesters(w: State) -> None:
+    """Tells town halls and gas mines how many workers they have and want."""
+    rows = w.clock[ROWS]
+    for row in range(rows):
+        unit = w.units[row]
+        unit.assigned = 0
+        unit.ideal = 0
+        if unit.alive and w.unit_rules[unit.unit_type].gas_mine:
+            done = unit.build_progress >= 1.0 and unit.vespene > 0
+            unit.ideal = 3 if done else 0
+    for row in range(rows):
+        unit = w.units[row]
+        if unit.alive == 0:
+            continue
+        if w.unit_rules[unit.unit_type].mineral_field:
+            _count_patch(w, row)
+        elif w.unit_rules[unit.unit_type].worker and unit.order_count > 0:
+            _count_worker(w, row)
+
+
+@kernel
+def _count_patch(w: State, row: int) -> None:
+    for p in range(1, 3):
+        hall = nearest_hall(w, p, w.units[row].x, w.units[row].y)
+        if hall >= 0 and distance(w, hall, row) < BASE_RADIUS - 3.0:
+            w.units[hall].ideal += 2
+
+
+@kernel
+def _count_worker(w: State, row: int) -> None:
+    order = w.orders[row, 0]
+    kind = w.ability_rules[order.ability].kind
+    if kind != rules.GATHER and kind != rules.RETURN:
+        return
+    source = find(w, order.target_tag)
+    if source < 0:
+        return
+    if w.unit_rules[w.units[source].unit_type].gas_mine:
+        w.units[source].assigned += 1
+        return
+    hall = nearest_hall(w, w.units[row].owner, w.units[source].x, w.units[source].y)
+    if hall >= 0:
+        w.units[hall].assigned += 1

@@ -1,0 +1,390 @@
+"""Spells, buffs and area effects: how they start, what they do each loop, and how they end."""
+
+import numpy as np
+
+from starmill.engines.skirmish.simulation import rules
+from starmill.engines.skirmish.simulation.combat import (
+    hurt,
+    nearest_target,
+    strike,
+)
+from starmill.engines.skirmish.simulation.movement import (
+    can_stand,
+    is_clear,
+    walk,
+)
+from starmill.engines.skirmish.simulation.production import (
+    exit_point,
+    set_levels,
+)
+from starmill.engines.skirmish.simulation.records import (
+    LOOP,
+    MAX_EFFECTS,
+    ROWS,
+    State,
+)
+from starmill.engines.skirmish.simulation.units import (
+    ALERT_MULE_EXPIRED,
+    add_buff,
+    alert,
+    distance,
+    find,
+    is_enemy,
+    kill,
+    push_order,
+    remove,
+    remove_buff,
+    spawn,
+)
+from starmill.schema.compilation import kernel
+
+ENERGY_PER_LOOP = 0.7875 / 22.4
+CLOAK_DRAIN = 1.26 / 22.4
+SHIELD_PER_LOOP = 2.0 / 22.4
+SHIELD_DELAY = 224  # loops after the last hit
+ZERG_HEALTH_PER_LOOP = 0.38 / 22.4
+HEAL_PER_LOOP = 12.6 / 22.4
+RESTORE_PER_LOOP = 50.4 / 22.4
+EFFECT_PERIOD = 8  # loops between two bites of a lasting effect
+
+
+@kernel
+def add_effect(
+    w: State, effect: int, owner: int, x: float, y: float, radius: float, loops: int
+) -> int:
+    """Starts an area effect and returns its index, or -1 if there are too many."""
+    for k in range(MAX_EFFECTS):
+        entry = w.effects[k]
+        if entry.alive == 0:
+            entry.alive = 1
+            entry.id = effect
+            entry.owner = owner
+            entry.x = x
+            entry.y = y
+            entry.radius = radius
+            entry.remain = loops
+            entry.source = -1
+            return k
+    return -1
+
+
+@kernel
+def _drain(w: State, row: int, amount: float) -> None:
+    """Takes damage that ignores armour: shield first, then health."""
+    unit = w.units[row]
+    unit.hurt_loop = w.clock[LOOP]
+    taken = min(unit.shield, amount)
+    unit.shield -= taken
+    unit.health -= amount - taken
+    if unit.health <= 0.0:
+        kill(w, row, -1)
+
+
+@kernel
+def _touch(w: State, k: int, row: int) -> None:
+    """What an effect does to one unit within it."""
+    entry = w.effects[k]
+    unit = w.units[row]
+    if entry.id == rules.EFFECT_STORM:
+        add_buff(w, row, rules.BUFF_STORM, EFFECT_PERIOD + 1, -1)
+        _drain(w, row, 80.0 * EFFECT_PERIOD / 64.0)
+    elif entry.id == rules.EFFECT_GUARDIAN:
+        if unit.owner == entry.owner:
+            add_buff(w, row, rules.BUFF_GUARDIAN, EFFECT_PERIOD + 1, -1)
+    elif entry.id == rules.EFFECT_BILE and entry.remain <= 0:
+        _drain(w, row, 60.0)
+
+
+@kernel
+def _spread(w: State, k: int) -> None:
+    """Applies an effect to every unit whose body it touches."""
+    entry = w.effects[k]
+    for row in range(w.clock[ROWS]):
+        unit = w.units[row]
+        if unit.alive == 0 or unit.carrier >= 0 or unit.owner == 16:
+            continue
+        dx, dy = unit.x - entry.x, unit.y - entry.y
+        room = entry.radius + unit.radius
+        if dx * dx + dy * dy <= room * room:
+            _touch(w, k, row)
+
+
+@kernel
+def run_effects(w: State) -> None:
+    """One loop of all area effects."""
+    for k in range(MAX_EFFECTS):
+        entry = w.effects[k]
+        if entry.alive == 0:
+            continue
+        entry.remain -= 1
+        if entry.source >= 0:
+            if w.units[entry.source].alive == 0:
+                entry.alive = 0
+                continue
+            entry.x = w.units[entry.source].x
+            entry.y = w.units[entry.source].y
+        if entry.remain <= 0 or entry.remain % EFFECT_PERIOD == 0:
+            _spread(w, k)
+        if entry.remain <= 0:
+            entry.alive = 0
+
+
+@kernel
+def _tick_buffs(w: State, row: int) -> None:
+    unit = w.units[row]
+    unit.buff_remain = 0
+    unit.buff_max = 0
+    k = 0
+    while k < unit.buff_count:
+        entry = w.buffs[row, k]
+        if entry.duration > 0:
+            entry.remain -= 1
+            if entry.remain <= 0:
+                remove_buff(w, row, entry.id)
+                continue
+            if unit.buff_max == 0:
+                unit.buff_remain = entry.remain
+                unit.buff_max = entry.duration
+        k += 1
+
+
+@kernel
+def _tick_energy(w: State, row: int) -> None:
+    unit = w.units[row]
+    unit.energy = min(unit.energy + ENERGY_PER_LOOP, unit.energy_max)
+    if unit.cloaked and not w.unit_rules[unit.unit_type].cloaked:
+        unit.energy -= CLOAK_DRAIN + ENERGY_PER_LOOP
+        if unit.energy <= 0.0:
+            unit.energy = 0.0
+            uncloak(w, row)
+
+
+@kernel
+def refresh(w: State, row: int) -> None:
+    """One loop of regeneration, buffs, energy and lifetime of a finished unit."""
+    unit = w.units[row]
+    rule = w.unit_rules[unit.unit_type]
+    if unit.buff_count > 0 or unit.buff_max > 0:
+        _tick_buffs(w, row)
+    if unit.energy_max > 0.0:
+        _tick_energy(w, row)
+    calm = w.clock[LOOP] - unit.hurt_loop > SHIELD_DELAY
+    if calm and unit.shield < unit.shield_max:
+        unit.shield = min(unit.shield + SHIELD_PER_LOOP, unit.shield_max)
+    if rule.race == 2 and unit.health < unit.health_max:
+        gain = ZERG_HEALTH_PER_LOOP * (8.0 if unit.burrowed else 1.0)
+        unit.health = min(unit.health + gain, unit.health_max)
+    if unit.life > 0.0:
+        unit.life -= 1.0
+        unit.buff_remain = int(unit.life)
+        unit.buff_max = unit.life_max
+        if unit.life <= 0.0:
+            if unit.unit_type == rules.MULE_TYPE:
+                alert(w, unit.owner, ALERT_MULE_EXPIRED, unit.x, unit.y)
+            remove(w, row)
+
+
+@kernel
+def uncloak(w: State, row: int) -> None:
+    """Ends a unit's cloak."""
+    w.units[row].cloaked = 0
+    remove_buff(w, row, rules.BUFF_CLOAK)
+
+
+@kernel
+def _summon(w: State, row: int, ability: int, x: float, y: float) -> int:
+    """Creates a unit that lives for the ability's time."""
+    rule = w.ability_rules[ability]
+    made = spawn(w, rule.makes, w.units[row].owner, x, y, 1.0)
+    if made >= 0:
+        w.units[made].life = rule.loops
+        w.units[made].life_max = int(rule.loops)
+        set_levels(w, made)
+    return made
+
+
+@kernel
+def _blink(w: State, row: int, x: float, y: float, reach: float) -> None:
+    """Jumps towards a point that is in sight, as far as the ability reaches."""
+    unit = w.units[row]
+    dx, dy = x - unit.x, y - unit.y
+    length = np.sqrt(dx * dx + dy * dy)
+    if length > reach:
+        x, y = unit.x + dx / length * reach, unit.y + dy / length * reach
+    if can_stand(w, x, y) and w.visibility[unit.owner, int(y), int(x)] == 2:
+        unit.x = x
+        unit.y = y
+        unit.path_until = 0
+
+
+@kernel
+def _cast_alone(w: State, row: int, ability: int) -> None:
+    """Casts a spell that needs no target."""
+    unit = w.units[row]
+    rule = w.ability_rules[ability]
+    spell = rule.spell
+    loops = int(rule.loops)
+    if spell == rules.STIM:
+        unit.health -= rule.health
+        add_buff(w, row, rule.buff, loops, row)
+    elif spell == rules.CLOAK_ON:
+        unit.cloaked = 1
+        add_buff(w, row, rule.buff, 0, row)
+    elif spell == rules.CLOAK_OFF:
+        uncloak(w, row)
+    elif spell == rules.BUFF:
+        add_buff(w, row, rule.buff, loops, row)
+    elif spell == rules.AURA:
+        effect = rule.effect
+        k = add_effect(w, effect, unit.owner, unit.x, unit.y, rule.radius, loops)
+        if k >= 0:
+            w.effects[k].source = row
+    elif spell == rules.EXPLODE:
+        target = nearest_target(w, row, 2.0)
+        if target >= 0:
+            strike(w, row, target)
+        else:
+            remove(w, row)
+    else:
+        x, y = exit_point(w, row, 4)
+        made = _summon(w, row, ability, x, y)
+        if made >= 0 and spell == rules.HALLUCINATION:
+            w.units[made].hallucination = 1
+
+
+@kernel
+def _cast_point(w: State, row: int, ability: int, x: float, y: float) -> None:
+    unit = w.units[row]
+    rule = w.ability_rules[ability]
+    if rule.spell == rules.EFFECT:
+        add_effect(w, rule.effect, unit.owner, x, y, rule.radius, int(rule.loops))
+    elif rule.spell == rules.BLINK:
+        _blink(w, row, x, y, rule.range)
+    elif rule.spell == rules.SUMMON:
+        _summon(w, row, ability, x, y)
+
+
+@kernel
+def _cast_unit(w: State, row: int, ability: int, target: int) -> None:
+    rule = w.ability_rules[ability]
+    victim = w.units[target]
+    spell = rule.spell
+    if spell == rules.MULE:
+        made = _summon(w, row, ability, victim.x, victim.y)
+        if made >= 0:
+            gather = w.unit_rules[rule.makes].gather
+            push_order(w, made, gather, 2, victim.tag, 0.0, 0.0)
+    elif spell == rules.DAMAGE:
+        hurt(w, target, row, rule.amount, 1)
+    elif spell == rules.FEEDBACK:
+        amount = victim.energy * 0.5
+        victim.energy = 0.0
+        _drain(w, target, amount)
+    elif spell == rules.TRANSFUSE:
+        victim.health = min(victim.health + rule.amount, victim.health_max)
+    elif rule.buff:
+        add_buff(w, target, rule.buff, int(rule.loops), row)
+
+
+@kernel
+def cast(w: State, row: int, ability: int, target: int, x: float, y: float) -> None:
+    """Casts a spell whose conditions hold: takes the energy, starts the cooldown, does it."""
+    unit = w.units[row]
+    rule = w.ability_rules[ability]
+    unit.energy -= rule.energy
+    if rule.cooldown > 0.0:
+        unit.wait = w.clock[LOOP] + rule.cooldown
+    if rule.target == 0:
+        _cast_alone(w, row, ability)
+    elif target >= 0 and rule.target == 2:
+        _cast_unit(w, row, ability, target)
+    else:
+        _cast_point(w, row, ability, x, y)
+
+
+@kernel
+def spell_order(w: State, row: int) -> bool:
+    """One loop of an order to cast: get into range, then cast. True when the order is done."""
+    unit = w.units[row]
+    order = w.orders[row, 0]
+    rule = w.ability_rules[order.ability]
+    target = -1
+    room = 0.0
+    if order.target == 2:
+        target = find(w, order.target_tag)
+        if target < 0:
+            return True
+        order.x = w.units[target].x
+        order.y = w.units[target].y
+        room = w.units[target].radius + unit.radius
+    near = rule.spell == rules.BLINK
+    near = near or walk(w, row, order.x, order.y, rule.range + room)
+    if not near:  # buildings give up; others keep walking
+        return w.unit_rules[unit.unit_type].speed <= 0.0
+    if unit.energy < rule.energy or unit.wait > w.clock[LOOP] and rule.cooldown > 0.0:
+        return True
+    cast(w, row, order.ability, target, order.x, order.y)
+    return True
+
+
+@kernel
+def _helps(w: State, row: int, other: int, battery: bool) -> bool:
+    """Returns whether a medivac (or battery) can do the other unit any good."""
+    unit = w.units[other]
+    if unit.alive == 0 or unit.carrier >= 0 or unit.owner != w.units[row].owner:
+        return False
+    if other == row or unit.build_progress < 1.0:
+        return False
+    if battery:
+        return unit.shield < unit.shield_max
+    biological = w.unit_rules[unit.unit_type].attributes & 4
+    return biological != 0 and unit.health < unit.health_max and unit.flying == 0
+
+
+@kernel
+def tend(w: State, row: int, reach: float, battery: bool) -> bool:
+    """One loop of healing or restoring somebody near. Returns whether there was somebody."""
+    unit = w.units[row]
+    if unit.energy < 1.0:
+        return False
+    patient = find(w, unit.engaged) if unit.engaged else -1
+    if patient < 0 or not _helps(w, row, patient, battery):
+        unit.engaged = 0
+        if (w.clock[LOOP] + row) % EFFECT_PERIOD:
+            return False
+        best = reach
+        for other in range(w.clock[ROWS]):
+            if _helps(w, row, other, battery) and distance(w, row, other) < best:
+                best = distance(w, row, other)
+                unit.engaged = w.units[other].tag
+        patient = find(w, unit.engaged) if unit.engaged else -1
+        if patient < 0:
+            return False
+    friend = w.units[patient]
+    if battery:
+        friend.shield = min(friend.shield + RESTORE_PER_LOOP, friend.shield_max)
+        unit.energy -= RESTORE_PER_LOOP / 3.0
+        return True
+    if distance(w, row, patient) > 2.0:
+        walk(w, row, friend.x, friend.y, 1.0)
+        return True
+    friend.health = min(friend.health + HEAL_PER_LOOP, friend.health_max)
+    unit.energy -= HEAL_PER_LOOP / 3.0
+    return True
+
+
+@kernel
+def charge(w: State, row: int) -> None:
+    """A zealot with the upgrade runs at the enemy it is about to reach."""
+    unit = w.units[row]
+    if unit.engaged == 0 or unit.wait > w.clock[LOOP]:
+        return
+    target = find(w, unit.engaged)
+    if target < 0 or not is_enemy(w, row, target):
+        return
+    gap = distance(w, row, target)
+    if 1.0 < gap < 4.0 and is_clear(
+        w, unit.x, unit.y, w.units[target].x, w.units[target].y
+    ):
+        add_buff(w, row, rules.BUFF_CHARGE, 56, row)
+        unit.wait = w.clock[LOOP] + 157.0

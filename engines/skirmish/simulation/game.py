@@ -1,0 +1,295 @@
+"""One game between two players: what goes in, what comes out, and when it ends.
+
+In: a map, two player setups, a seed, and inputs by game loop. Out: the world after each loop,
+refused commands, events, and the result. The same inputs give the same bytes of state on every
+machine. Knows no protocol, no replay format and no bot.
+
+Time: `step(inputs)` applies the inputs to the world as it is at `loop`, plays that loop, and
+leaves `loop` one higher. An input recorded at loop L is one that was given to `step` when
+`game.loop` was L.
+"""
+
+import dataclasses
+import hashlib
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from starmill.engines.skirmish.simulation import entry_points, maps, opening, records
+from starmill.schema import errors
+
+TERRAN, ZERG, PROTOSS, RANDOM = 1, 2, 3, 4
+NO_TARGET = 0
+# Four minutes in which nobody earns, makes or destroys anything: nobody will.
+STALEMATE_LOOPS = 5376
+RECALL, SET, APPEND, SET_AND_STEAL, APPEND_AND_STEAL = 1, 2, 3, 4, 5
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PlayerSetup:
+    """One player as the game starts.
+
+    race_requested: 1 Terran, 2 Zerg, 3 Protoss, 4 random. race: what it became, 1 to 3.
+    start: index of the map's start location, 0 or 1; the two players' must differ.
+    income: what a delivery of minerals or gas is multiplied by (above 1 for cheating levels).
+    all_visible: the player sees the whole map (cheating levels).
+    """
+
+    race_requested: int
+    race: int
+    start: int
+    income: float = 1.0
+    all_visible: bool = False
+
+    def __post_init__(self) -> None:
+        if self.race not in {TERRAN, ZERG, PROTOSS} or self.start not in {0, 1}:
+            raise errors.ConfigError(
+                f"player setup: expected race 1 to 3 and start 0 or 1, found {self!r}"
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class UnitCommand:
+    """A command to units. At most one of target_tag (0 none) and target_point is given."""
+
+    player: int
+    ability_id: int
+    unit_tags: tuple[int, ...]
+    target_tag: int = NO_TARGET
+    target_point: tuple[float, float] | None = None
+    queued: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Autocast:
+    """Switches an autocast on or off (toggles) for the units."""
+
+    player: int
+    ability_id: int
+    unit_tags: tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class CameraMove:
+    """Centres the player's camera on a point."""
+
+    player: int
+    x: float
+    y: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Select:
+    """Makes these units the player's selection."""
+
+    player: int
+    unit_tags: tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class ControlGroup:
+    """Uses control group `index` (0 to 9). kind: RECALL, SET, APPEND or a stealing one."""
+
+    player: int
+    index: int
+    kind: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Leave:
+    """The player surrenders."""
+
+    player: int
+
+
+Input = UnitCommand | Autocast | CameraMove | Select | ControlGroup | Leave
+
+
+class CommandError(NamedTuple):
+    """A refused command. code: value of sc2api's ActionResult; tag 0 if it fits no one unit."""
+
+    loop: int
+    player: int
+    ability_id: int
+    tag: int
+    code: int
+
+
+class Game:
+    """A running game. `world` is read by others, written only here and by the kernels."""
+
+    def __init__(
+        self,
+        game_map: maps.GameMap,
+        players: tuple[PlayerSetup, PlayerSetup],
+        seed: int,
+    ) -> None:
+        if players[0].start == players[1].start:
+            raise errors.ConfigError(
+                f"players: expected different starts, found {players[0].start} twice"
+            )
+        self.map = game_map
+        self.players = players
+        self.seed = seed
+        self.world = opening.new_world(
+            game_map,
+            races=(players[0].race, players[1].race),
+            requested=(players[0].race_requested, players[1].race_requested),
+            starts=(players[0].start, players[1].start),
+            income=(players[0].income, players[1].income),
+            all_visible=(players[0].all_visible, players[1].all_visible),
+            seed=seed,
+        )
+        # Control groups by player (1, 2) and index, as tuples of tags.
+        self.groups: dict[int, list[tuple[int, ...]]] = {
+            1: [()] * 10,
+            2: [()] * 10,
+        }
+        self.result: dict[int, str] | None = None
+        entry_points.refresh_vision(self.world.state)
+
+    @property
+    def loop(self) -> int:
+        """The game loop that the next `step` plays; 0 at the start."""
+        return int(self.world.clock[records.LOOP])
+
+    def step(self, inputs: Sequence[Input] = ()) -> None:
+        """Applies the inputs in order and plays one loop. Does nothing once there is a result."""
+        if self.result is not None:
+            return
+        for item in inputs:
+            self._apply(item)
+        if self.result is None:
+            entry_points.advance(self.world.state, 1)
+            self._check_end()
+
+    def advance(self, loops: int) -> int:
+        """Plays up to `loops` loops without inputs; returns how many (fewer if the game ends)."""
+        before = self.loop
+        if self.result is None and loops > 0:
+            entry_points.advance(self.world.state, loops)
+            self._check_end()
+        return self.loop - before
+
+    def take_errors(self) -> list[CommandError]:
+        """Returns the commands refused since the last call, oldest first, and forgets them."""
+        clock = self.world.clock
+        rows = self.world.errors[: int(clock[records.ERRORS])]
+        found = [
+            CommandError(
+                int(r["loop"]),
+                int(r["player"]),
+                int(r["ability"]),
+                int(r["tag"]),
+                int(r["code"]),
+            )
+            for r in rows
+        ]
+        clock[records.ERRORS] = 0
+        return found
+
+    def take_events(self) -> np.ndarray:
+        """Returns what happened since the last call (world.EVENT rows), and forgets it.
+
+        The ring holds MAX_EVENTS; take them at least every thousand loops to miss none.
+        """
+        clock = self.world.clock
+        found = self.world.events[: int(clock[records.EVENTS])].copy()
+        clock[records.EVENTS] = 0
+        return found
+
+    def available_abilities(self, row: int, *, ignore_cost: bool = False) -> list[int]:
+        """Returns the specific ability ids that the unit in this row could be given now."""
+        found: NDArray[np.int32] = entry_points.available(
+            self.world.state, row, ignore_cost
+        )
+        return [int(ability) for ability in found]
+
+    def rows_of(self, tags: Sequence[int]) -> NDArray[np.int64]:
+        """Returns the rows of the living units with these tags; unknown tags are left out."""
+        rows = (np.asarray(tags, np.int64) >> records.TAG_SHIFT) - 1
+        rows = np.where((rows < 0) | (rows >= records.MAX_UNITS), 0, rows)
+        units = self.world.units
+        good = (units["tag"][rows] == np.asarray(tags)) & (units["alive"][rows] == 1)
+        return rows[good]
+
+    def state_digest(self) -> str:
+        """Returns the sha256 of everything that can influence the game from here on."""
+        digest = hashlib.sha256()
+        for name, array in self.world._asdict().items():
+            if name not in records.DERIVED:
+                digest.update(name.encode())
+                digest.update(records.canonical_bytes(array))
+        digest.update(repr((self.groups, self.result)).encode())
+        return digest.hexdigest()
+
+    def _apply(self, item: Input) -> None:
+        match item:
+            case UnitCommand():
+                point = item.target_point or (0.0, 0.0)
+                kind = 1 if item.target_point is not None else 0
+                entry_points.order(
+                    self.world.state,
+                    item.player,
+                    item.ability_id,
+                    np.asarray(item.unit_tags, np.int64),
+                    2 if item.target_tag else kind,
+                    item.target_tag,
+                    float(point[0]),
+                    float(point[1]),
+                    item.queued,
+                )
+            case Autocast():
+                tags = np.asarray(item.unit_tags, np.int64)
+                entry_points.toggle(
+                    self.world.state, item.player, item.ability_id, tags
+                )
+            case CameraMove():
+                x0, y0, x1, y1 = self.map.playable
+                camera = self.world.players[item.player]
+                camera["camera_x"] = min(max(float(item.x), x0), x1)
+                camera["camera_y"] = min(max(float(item.y), y0), y1)
+            case Select():
+                self._select(item.player, item.unit_tags)
+            case ControlGroup():
+                self._group(item)
+            case Leave():
+                self.world.players[item.player]["left"] = 1
+                self._check_end()
+
+    def _select(self, player: int, tags: Sequence[int]) -> None:
+        units = self.world.units
+        units["selected"][units["owner"] == player] = 0
+        rows = self.rows_of(tags)
+        units["selected"][rows[units["owner"][rows] == player]] = 1
+
+    def _group(self, item: ControlGroup) -> None:
+        groups = self.groups[item.player]
+        if item.kind == RECALL:
+            self._select(item.player, groups[item.index])
+            return
+        units = self.world.units
+        mine = (units["selected"] == 1) & (units["owner"] == item.player)
+        selected = tuple(int(t) for t in units["tag"][mine & (units["alive"] == 1)])
+        if item.kind in {SET_AND_STEAL, APPEND_AND_STEAL}:
+            for index, tags in enumerate(groups):
+                groups[index] = tuple(t for t in tags if t not in selected)
+        kept = groups[item.index] if item.kind in {APPEND, APPEND_AND_STEAL} else ()
+        groups[item.index] = kept + tuple(t for t in selected if t not in kept)
+
+    def _check_end(self) -> None:
+        """Sets the result when a player left or lost every building, or nothing can change."""
+        players = self.world.players
+        out = [
+            bool(players[p]["left"]) or players[p]["building_count"] == 0
+            for p in (1, 2)
+        ]
+        if out[0] and out[1]:
+            self.result = {1: "tie", 2: "tie"}
+        elif out[0] or out[1]:
+            loser = 1 if out[0] else 2
+            self.result = {loser: "loss", 3 - loser: "win"}
+        elif self.loop - int(self.world.clock[records.CHANGED]) > STALEMATE_LOOPS:
+            self.result = {1: "tie", 2: "tie"}

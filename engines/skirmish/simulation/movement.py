@@ -1,0 +1,279 @@
+"""How units get about: ways around obstacles, steps along them, and keeping apart.
+
+Ways are found on a coarse grid of 2 by 2 cells. For each goal cell a field of distances is
+computed once and kept while there is room (fields depend only on the terrain, so what is in
+the cache never changes what happens). Flying units go straight.
+"""
+
+import numpy as np
+
+from starmill.engines.skirmish.simulation.records import (
+    FIELD_SLOTS,
+    LOOP,
+    NEXT_FIELD,
+    ROWS,
+    State,
+)
+from starmill.engines.skirmish.simulation.units import ground_z, speed_of
+from starmill.schema.compilation import kernel
+
+FAR = 32000
+LOOK_AHEAD = 10  # coarse cells that a unit plans ahead along a field
+REPLAN_LOOPS = 12
+
+
+@kernel
+def _cell(w: State, x: float, y: float) -> int:
+    """Returns the index of the coarse cell at a point, on the grid's edge if outside."""
+    rows, columns = w.map_height // 2, w.map_width // 2
+    column = min(max(int(x) // 2, 0), columns - 1)
+    row = min(max(int(y) // 2, 0), rows - 1)
+    return row * columns + column
+
+
+@kernel
+def _nearest_walkable(w: State, cell: int) -> int:
+    """Returns the walkable coarse cell nearest to this one (itself if it is walkable)."""
+    rows, columns = w.map_height // 2, w.map_width // 2
+    row0, column0 = cell // columns, cell % columns
+    if w.walkable[row0, column0]:
+        return cell
+    best, best_distance = cell, 1 << 30
+    for radius in range(1, 24):
+        for row in range(max(row0 - radius, 0), min(row0 + radius + 1, rows)):
+            for column in range(
+                max(column0 - radius, 0), min(column0 + radius + 1, columns)
+            ):
+                if w.walkable[row, column]:
+                    d = (row - row0) ** 2 + (column - column0) ** 2
+                    if d < best_distance:
+                        best, best_distance = row * columns + column, d
+        if best_distance <= radius * radius:
+            break
+    return best
+
+
+@kernel
+def _fill_field(w: State, slot: int, goal: int) -> None:
+    """Computes the distance of every coarse cell to the goal (breadth first, four ways)."""
+    rows, columns = w.map_height // 2, w.map_width // 2
+    field = w.fields[slot]
+    field[:] = FAR
+    queue = np.empty(rows * columns, np.int32)
+    queue[0] = goal
+    field[goal] = 0
+    head, tail = 0, 1
+    while head < tail:
+        cell = queue[head]
+        head += 1
+        row, column = cell // columns, cell % columns
+        for k in range(4):
+            r = row + (1 if k == 0 else (-1 if k == 1 else 0))
+            c = column + (1 if k == 2 else (-1 if k == 3 else 0))
+            if 0 <= r < rows and 0 <= c < columns and w.walkable[r, c]:
+                other = r * columns + c
+                if field[other] == FAR:
+                    field[other] = field[cell] + 1
+                    queue[tail] = other
+                    tail += 1
+
+
+@kernel
+def _field(w: State, goal: int) -> int:
+    """Returns the slot of the field to a goal cell, computing it if it is not kept."""
+    slots = FIELD_SLOTS
+    for slot in range(slots):
+        if w.field_goals[slot] == goal:
+            return slot
+    slot = w.clock[NEXT_FIELD] % slots
+    w.clock[NEXT_FIELD] += 1
+    w.field_goals[slot] = goal
+    _fill_field(w, slot, goal)
+    return slot
+
+
+@kernel
+def is_clear(w: State, x0: float, y0: float, x1: float, y1: float) -> bool:
+    """Returns whether the straight line between two points crosses walkable cells only."""
+    dx, dy = x1 - x0, y1 - y0
+    steps = int(max(abs(dx), abs(dy)) * 1.5) + 1
+    rows, columns = w.map_height // 2, w.map_width // 2
+    for k in range(1, steps + 1):
+        x = x0 + dx * k / steps
+        y = y0 + dy * k / steps
+        column, row = int(x) // 2, int(y) // 2
+        if row < 0 or column < 0 or row >= rows or column >= columns:
+            return False
+        if w.walkable[row, column] == 0:
+            return False
+    return True
+
+
+@kernel
+def _plan(w: State, row: int, x: float, y: float) -> None:
+    """Chooses the next corner of a ground unit's way to a point."""
+    unit = w.units[row]
+    unit.path_until = w.clock[LOOP] + REPLAN_LOOPS + (row & 3)
+    unit.path_x = x
+    unit.path_y = y
+    if is_clear(w, unit.x, unit.y, x, y):
+        return
+    goal = _nearest_walkable(w, _cell(w, x, y))
+    field = w.fields[_field(w, goal)]
+    rows, columns = w.map_height // 2, w.map_width // 2
+    cell = _nearest_walkable(w, _cell(w, unit.x, unit.y))
+    if field[cell] >= FAR:
+        return
+    for ahead in range(LOOK_AHEAD):
+        best = cell
+        r0, c0 = cell // columns, cell % columns
+        for r in range(max(r0 - 1, 0), min(r0 + 2, rows)):
+            for c in range(max(c0 - 1, 0), min(c0 + 2, columns)):
+                diagonal_cut = (
+                    r != r0
+                    and c != c0
+                    and (w.walkable[r0, c] == 0 or w.walkable[r, c0] == 0)
+                )
+                if not diagonal_cut and field[r * columns + c] < field[best]:
+                    best = r * columns + c
+        if best == cell:
+            break
+        px = (best % columns) * 2.0 + 1.0
+        py = (best // columns) * 2.0 + 1.0
+        # The first cell is taken even if the line to it grazes a corner: standing still never helps.
+        if ahead > 0 and not is_clear(w, unit.x, unit.y, px, py):
+            break
+        unit.path_x = px
+        unit.path_y = py
+        cell = best
+
+
+@kernel
+def can_stand(w: State, x: float, y: float) -> bool:
+    """Returns whether ground units can be at a point."""
+    rows, columns = w.map_height, w.map_width
+    if x < 1 or y < 1 or x >= columns - 1 or y >= rows - 1:
+        return False
+    return w.pathable[int(y), int(x)] != 0
+
+
+@kernel
+def _turn(w: State, row: int, dx: float, dy: float) -> None:
+    """Faces the unit along a direction, to one of 32 headings (no trigonometry needed)."""
+    ax, ay = abs(dx), abs(dy)
+    if ax + ay <= 0.0:
+        return
+    # Angle within the octant, linear in the tangent: exact at multiples of 45 degrees.
+    if ax >= ay:
+        angle = 0.7853981633974483 * (ay / ax)
+    else:
+        angle = 1.5707963267948966 - 0.7853981633974483 * (ax / ay)
+    if dx < 0.0:
+        angle = 3.141592653589793 - angle
+    if dy < 0.0:
+        angle = 6.283185307179586 - angle
+    w.units[row].facing = angle
+
+
+@kernel
+def face(w: State, row: int, x: float, y: float) -> None:
+    """Turns the unit towards a point."""
+    _turn(w, row, x - w.units[row].x, y - w.units[row].y)
+
+
+@kernel
+def _place(w: State, row: int, x: float, y: float) -> bool:
+    """Moves a unit to a point if it may be there."""
+    unit = w.units[row]
+    rows, columns = w.map_height, w.map_width
+    if unit.flying:
+        unit.x = min(max(x, 2.0), columns - 2.0)
+        unit.y = min(max(y, 2.0), rows - 2.0)
+        return True
+    if not can_stand(w, x, y):
+        return False
+    unit.x = x
+    unit.y = y
+    return True
+
+
+@kernel
+def walk(w: State, row: int, x: float, y: float, stop: float) -> bool:
+    """Takes one loop's step towards a point; returns True once within `stop` of it."""
+    unit = w.units[row]
+    dx, dy = x - unit.x, y - unit.y
+    left = np.sqrt(dx * dx + dy * dy)
+    if left <= stop:
+        return True
+    speed = speed_of(w, row)
+    if speed <= 0.0:
+        return False
+    px, py = x, y
+    if not unit.flying:
+        near_corner = (
+            abs(unit.path_x - unit.x) < 0.6 and abs(unit.path_y - unit.y) < 0.6
+        )
+        if w.clock[LOOP] >= unit.path_until or near_corner:
+            _plan(w, row, x, y)
+        px, py = unit.path_x, unit.path_y
+    dx, dy = px - unit.x, py - unit.y
+    length = np.sqrt(dx * dx + dy * dy)
+    if length <= 0.0:
+        return False
+    reach = min(speed, max(left - stop, 0.0) + 0.01) if px == x and py == y else speed
+    reach = min(reach, length)
+    sx, sy = dx / length * reach, dy / length * reach
+    _turn(w, row, dx, dy)
+    moved = (
+        _place(w, row, unit.x + sx, unit.y + sy)
+        or _place(w, row, unit.x + sx, unit.y)
+        or _place(w, row, unit.x, unit.y + sy)
+    )
+    if moved:
+        unit.z = ground_z(w, unit.x, unit.y) + (3.75 if unit.flying else 0.0)
+    return False
+
+
+@kernel
+def keep_apart(w: State) -> None:
+    """Pushes overlapping mobile units of one layer apart; harvesting workers pass through."""
+    count = w.clock[ROWS]
+    rows = np.empty(count, np.int32)
+    found = 0
+    for row in range(count):
+        unit = w.units[row]
+        if unit.alive == 0 or unit.carrier >= 0 or unit.owner == 16:
+            continue
+        rule = w.unit_rules[unit.unit_type]
+        if rule.speed <= 0.0 or rule.structure or rule.worker:
+            continue
+        rows[found] = row
+        found += 1
+    for i in range(found):
+        a = w.units[rows[i]]
+        for j in range(i + 1, found):
+            b = w.units[rows[j]]
+            dx = b.x - a.x
+            room = a.radius + b.radius
+            if dx >= room or dx <= -room or a.flying != b.flying:
+                continue
+            dy = b.y - a.y
+            if dy >= room or dy <= -room:
+                continue
+            _push(w, rows[i], rows[j], dx, dy, room)
+
+
+@kernel
+def _push(w: State, i: int, j: int, dx: float, dy: float, room: float) -> None:
+    """Moves two overlapping units a little away from each other."""
+    gap = np.sqrt(dx * dx + dy * dy)
+    if gap >= room:
+        return
+    if gap < 0.001:  # on the same spot: part them by their rows, which differ
+        dx = 1.0 if (i + j) % 2 else 0.0
+        dy = 1.0 - dx
+        gap = 1.0
+    push = min((room - gap) * 0.25, 0.12) / gap
+    a, b = w.units[i], w.units[j]
+    _place(w, i, a.x - dx * push, a.y - dy * push)
+    _place(w, j, b.x + dx * push, b.y + dy * push)

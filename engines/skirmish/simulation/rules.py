@@ -1,0 +1,497 @@
+"""The rules as two constant tables: what unit types are, and what abilities do.
+
+In: `units.json` and `abilities.json` beside this file, which speak in names, and the schema's
+tables, which know the ids. Out: `UNIT_RULES` [2048] by raw unit type and `ABILITY_RULES` [4600]
+by ability id, in game loops and world units. Every id used here exists in the schema's tables.
+"""
+
+import functools
+import json
+from importlib import resources
+from typing import Any
+
+import numpy as np
+
+from starmill.engines.skirmish.simulation import records
+from starmill.schema import vocab
+
+LOOPS_PER_SECOND = 22.4  # the ladder's game speed
+ABILITY_LIMIT = 4600
+TYPE_SOURCES = 32  # most unit types that share one ability (cancelling a queue has 30)
+
+ATTRIBUTES = {
+    "light": 1,
+    "armored": 2,
+    "biological": 4,
+    "mechanical": 8,
+    "structure": 16,
+    "psionic": 32,
+    "massive": 64,
+}
+STATS = {"speed": 1, "range": 2, "health": 3, "rate": 4, "bonus": 5, "armor": 6}
+
+# What an ability does; the order of the names is the value of ABILITY_RULES["kind"].
+KINDS = (
+    "none",
+    "smart",
+    "move",
+    "patrol",
+    "hold",
+    "stop",
+    "attack",
+    "gather",
+    "return",
+    "train",
+    "warp",
+    "build",
+    "add_on",
+    "research",
+    "morph",
+    "hatch",
+    "spell",
+    "load",
+    "unload_all",
+    "unload_at",
+    "unload_one",
+    "rally",
+    "rally_workers",
+    "cancel_building",
+    "cancel_last",
+    "cancel_morph",
+    "repair",
+    "land",
+    "archon",
+    "tumor",
+    "halt",
+)
+(
+    NONE,
+    SMART,
+    MOVE,
+    PATROL,
+    HOLD,
+    STOP,
+    ATTACK,
+    GATHER,
+    RETURN,
+    TRAIN,
+    WARP,
+    BUILD,
+    ADD_ON,
+    RESEARCH,
+    MORPH,
+    HATCH,
+    SPELL,
+    LOAD,
+    UNLOAD_ALL,
+    UNLOAD_AT,
+    UNLOAD_ONE,
+    RALLY,
+    RALLY_WORKERS,
+    CANCEL_BUILDING,
+    CANCEL_LAST,
+    CANCEL_MORPH,
+    REPAIR,
+    LAND,
+    ARCHON,
+    TUMOR,
+    HALT,
+) = range(len(KINDS))
+
+SPELLS = (
+    "none",
+    "stim",
+    "cloak_on",
+    "cloak_off",
+    "mule",
+    "effect",
+    "supply_drop",
+    "heal",
+    "buff",
+    "summon",
+    "damage",
+    "aura",
+    "hallucination",
+    "feedback",
+    "blink",
+    "restore",
+    "charge",
+    "inject",
+    "transfuse",
+    "explode",
+)
+(
+    NO_SPELL,
+    STIM,
+    CLOAK_ON,
+    CLOAK_OFF,
+    MULE,
+    EFFECT,
+    SUPPLY_DROP,
+    HEAL,
+    BUFF,
+    SUMMON,
+    DAMAGE,
+    AURA,
+    HALLUCINATION,
+    FEEDBACK,
+    BLINK,
+    RESTORE,
+    CHARGE,
+    INJECT,
+    TRANSFUSE,
+    EXPLODE,
+) = range(len(SPELLS))
+TARGETS = {"none": 0, "point": 1, "unit": 2}
+
+# Unit types that the kernels name.
+LARVA, EGG, DRONE, SCV, PROBE, MULE_TYPE = 151, 103, 104, 45, 84, 268
+ZERGLING, OVERLORD, QUEEN, BUNKER, TUMOR_QUEEN, TUMOR_NEW, TUMOR_BURROWED = (
+    105,
+    106,
+    126,
+    24,
+    138,
+    87,
+    137,
+)
+WARP_GATE, GATEWAY, MEDIVAC, SHIELD_BATTERY, MARAUDER, ZEALOT, CYCLONE = (
+    133,
+    62,
+    54,
+    1910,
+    51,
+    73,
+    692,
+)
+# Buffs and upgrades that the kernels name.
+BUFF_CARRY_MINERALS, BUFF_CARRY_RICH = 271, 272
+BUFF_CARRY_GAS = (0, 273, 275, 274)  # by race: none, Terran, Zerg, Protoss
+BUFF_STIM, BUFF_STIM_MARAUDER, BUFF_SLOW, BUFF_CHRONO = 27, 24, 33, 281
+BUFF_CLOAK, BUFF_GUARDIAN, BUFF_STORM, BUFF_INJECT = 7, 18, 28, 11
+BUFF_BOOST, BUFF_PRISMATIC, BUFF_CHARGE, BUFF_SUPPLY = 89, 122, 30, 25
+UPGRADE_CONCUSSIVE, UPGRADE_WARP_GATE = 17, 84
+EFFECT_STORM, EFFECT_GUARDIAN, EFFECT_SCAN, EFFECT_BILE = 1, 2, 6, 11
+
+_WEAPON = [
+    ("damage", "f8"),
+    ("bonus", "f8"),
+    ("range", "f8"),
+    ("cooldown", "f8"),
+    ("splash", "f8"),
+    ("per_level", "f8"),
+    ("versus", "i8"),
+    ("hits", "i8"),
+]
+_FLAGS = (
+    "structure",
+    "worker",
+    "mule",
+    "town_hall",
+    "flying",
+    "lifted",
+    "gas_mine",
+    "needs_creep",
+    "needs_power",
+    "cloaked",
+    "burrowed",
+    "summoned",
+    "suicide",
+    "mineral_field",
+    "geyser",
+    "rich",
+    "tower",
+    "rock",
+    "critter",
+    "egg",
+    "tumor",
+    "army",
+)
+# known: 1 if this game has the type. Weapons: ground_* and air_*; damage 0 means none.
+# attack_up, armor_up, shield_up: upgrade id of level 1 (levels 2 and 3 follow), 0 none.
+# up0, up1: upgrades that change one stat. counts_as: type that it also satisfies, 0 none.
+UNIT_RULE = np.dtype(
+    [
+        (name, "f8")
+        for name in (
+            "health",
+            "shield",
+            "energy_start",
+            "energy_max",
+            "armor",
+            "speed",
+            "radius",
+            "sight",
+            "detects",
+            "power",
+            "creep",
+            "loops",
+            "up0_amount",
+            "up1_amount",
+        )
+    ]
+    + [(f"ground_{name}", kind) for name, kind in _WEAPON]
+    + [(f"air_{name}", kind) for name, kind in _WEAPON]
+    + [
+        (name, "i8")
+        for name in (
+            "race",
+            "attributes",
+            "minerals",
+            "vespene",
+            "food_halves",
+            "provides",
+            "footprint",
+            "cargo",
+            "capacity",
+            "counts_as",
+            "add_on",
+            "attack_up",
+            "armor_up",
+            "shield_up",
+            "up0",
+            "up0_stat",
+            "up1",
+            "up1_stat",
+            "gather",
+            "return_",
+        )
+    ]
+    + [(name, "i8") for name in (*_FLAGS, "known")],
+    align=True,
+)
+# general: the general id, 0 none; generals themselves have kind NONE and first_specific.
+# next_specific: the next ability with the same general, 0 none.
+# makes: unit type; upgrade_made: upgrade id; needs: unit type that must be finished.
+# needs_upgrade: that must be finished. autocast: bit + 1 of the unit's autocasts, 0 none.
+ABILITY_RULE = np.dtype(
+    [
+        (name, "f8")
+        for name in ("loops", "cooldown", "energy", "range", "radius", "amount")
+    ]
+    + [
+        (name, "i8")
+        for name in (
+            "kind",
+            "spell",
+            "target",
+            "general",
+            "first_specific",
+            "next_specific",
+            "makes",
+            "cocoon",
+            "upgrade_made",
+            "needs",
+            "needs_upgrade",
+            "minerals",
+            "vespene",
+            "health",
+            "buff",
+            "effect",
+            "autocast",
+            "tech_lab",
+            "pair",
+            "by_count",
+        )
+    ],
+    align=True,
+)
+
+
+def _loops(seconds: float) -> float:
+    return float(np.floor(seconds * LOOPS_PER_SECOND + 0.5))
+
+
+def _read(name: str) -> list[dict[str, Any]]:
+    text = resources.files("starmill.engines.skirmish.simulation").joinpath(
+        f"{name}.json"
+    )
+    entries: list[dict[str, Any]] = json.loads(text.read_text("utf-8"))[name]
+    return entries
+
+
+def _names(table: str) -> dict[str, int]:
+    """Returns name -> raw id of a schema table; unit names without the race before them."""
+    pairs = vocab.table(table)["raw_names"].items()
+    return {name.rsplit(".", 1)[-1]: int(raw) for raw, name in pairs}
+
+
+def unit_id(name: str) -> int:
+    """Returns the raw unit type of a name such as "Marine"."""
+    return _unit_ids()[name]
+
+
+def upgrade_id(name: str) -> int:
+    """Returns the raw id of an upgrade such as "Stimpack"."""
+    return _upgrade_ids()[name]
+
+
+def ability_id(name: str) -> int:
+    """Returns the ability id of a function's name without its kind, e.g. "Train_Marine"."""
+    return _ability_ids()[name][0]
+
+
+@functools.cache
+def ability_names() -> dict[str, int]:
+    """Returns name -> ability id of all abilities that this game has."""
+    return {entry["name"]: ability_id(entry["name"]) for entry in _read("abilities")}
+
+
+@functools.cache
+def strategies() -> dict[str, Any]:
+    """Returns the bots' build plans by race name, from `strategies.json`."""
+    text = resources.files("starmill.engines.skirmish.players").joinpath(
+        "strategies.json"
+    )
+    plans: dict[str, Any] = json.loads(text.read_text("utf-8"))
+    return plans
+
+
+@functools.cache
+def _unit_ids() -> dict[str, int]:
+    return {entry["name"]: entry["id"] for entry in _read("units")}
+
+
+@functools.cache
+def _upgrade_ids() -> dict[str, int]:
+    return _names("upgrades")
+
+
+@functools.cache
+def _ability_ids() -> dict[str, tuple[int, int]]:
+    return {
+        f.name.rsplit("_", 1)[0]: (f.ability_id, f.general_id)
+        for f in vocab.functions()
+    }
+
+
+def _fill_weapon(rule: np.void, prefix: str, weapon: dict[str, Any]) -> None:
+    rule[f"{prefix}_damage"] = weapon["damage"]
+    rule[f"{prefix}_range"] = weapon["range"]
+    rule[f"{prefix}_cooldown"] = weapon["seconds"] * LOOPS_PER_SECOND
+    rule[f"{prefix}_hits"] = weapon.get("hits", 1)
+    rule[f"{prefix}_bonus"] = weapon.get("bonus", 0)
+    rule[f"{prefix}_splash"] = weapon.get("splash", 0)
+    rule[f"{prefix}_per_level"] = weapon.get("per_level", 1)
+    rule[f"{prefix}_versus"] = ATTRIBUTES.get(weapon.get("versus", ""), 0)
+
+
+def _fill_unit(rule: np.void, entry: dict[str, Any]) -> None:
+    for name in ("health", "shield", "armor", "speed", "radius", "sight", "detects"):
+        rule[name] = entry.get(name, 0)
+    # Speeds are written per second of game time, used per loop.
+    rule["speed"] = entry.get("speed", 0) / LOOPS_PER_SECOND
+    rule["energy_start"], rule["energy_max"] = entry.get("energy", (0, 0))
+    rule["power"], rule["creep"] = entry.get("power", 0), entry.get("creep", 0)
+    rule["loops"] = _loops(entry.get("seconds", 0))
+    rule["minerals"], rule["vespene"] = entry.get("cost", (0, 0))
+    rule["food_halves"] = int(2 * entry.get("supply", 0))
+    for name in ("provides", "footprint", "cargo", "capacity", "add_on", "race"):
+        rule[name] = entry.get(name, 0)
+    rule["attributes"] = sum(ATTRIBUTES[name] for name in entry["attributes"])
+    if "counts_as" in entry:
+        rule["counts_as"] = unit_id(entry["counts_as"])
+    for name in ("ground", "air"):
+        if name in entry:
+            _fill_weapon(rule, name, entry[name])
+    for key, field in (
+        ("attack", "attack_up"),
+        ("armour", "armor_up"),
+        ("shields", "shield_up"),
+    ):
+        if key in entry:
+            rule[field] = upgrade_id(entry[key])
+    for slot, upgrade in enumerate(entry.get("upgrades", ())):
+        rule[f"up{slot}"] = upgrade_id(upgrade["upgrade"])
+        rule[f"up{slot}_stat"] = STATS[upgrade["stat"]]
+        scale = LOOPS_PER_SECOND if upgrade["stat"] == "speed" else 1.0
+        rule[f"up{slot}_amount"] = upgrade["amount"] / scale
+    for flag in _FLAGS:
+        rule[flag] = bool(entry.get(flag, False))
+    rule["structure"] = "structure" in entry["attributes"] and entry["race"] != 0
+    fighter = rule["race"] and rule["food_halves"] and not rule["worker"]
+    rule["army"] = bool(fighter) and not rule["structure"]
+    rule["known"] = 1
+
+
+def _fill_ability(rule: np.void, entry: dict[str, Any], units: np.ndarray) -> None:
+    rule["kind"] = KINDS.index(entry["kind"])
+    rule["spell"] = SPELLS.index(entry.get("spell", "none"))
+    rule["target"] = TARGETS[entry.get("target", "none")]
+    rule["by_count"] = len(entry.get("by", ()))
+    for key in ("makes", "needs", "cocoon"):
+        rule[key] = unit_id(entry[key]) if key in entry else 0
+    if "upgrade" in entry:
+        rule["needs_upgrade"] = upgrade_id(entry["upgrade"])
+    if "upgrade_made" in entry:
+        rule["upgrade_made"] = upgrade_id(entry["upgrade_made"])
+    if "buff" in entry:
+        rule["buff"] = _names("buffs")[entry["buff"]]
+    if "effect" in entry:
+        effects = vocab.table("effects")["effects"]
+        rule["effect"] = int(
+            next(k for k, v in effects.items() if v == entry["effect"])
+        )
+    made = units[rule["makes"]]
+    pair = 2 if entry.get("pair") else 1
+    paid = entry["kind"] in {"train", "warp", "build", "add_on", "hatch"}
+    cost = (made["minerals"] * pair, made["vespene"] * pair) if paid else (0, 0)
+    rule["minerals"], rule["vespene"] = entry.get("cost", cost)
+    rule["loops"] = _loops(entry["seconds"]) if "seconds" in entry else made["loops"]
+    rule["cooldown"] = _loops(entry.get("cooldown_seconds", 0))
+    for name in ("energy", "range", "radius", "amount", "health"):
+        rule[name] = entry.get(name, 0)
+    rule["tech_lab"] = bool(entry.get("tech_lab", False))
+    rule["pair"] = bool(entry.get("pair", False))
+
+
+@functools.cache
+def unit_rules() -> np.ndarray:
+    """Returns the table of unit types, UNIT_RULE [2048]. Callers must not write to it."""
+    rules = np.zeros(records.TYPE_LIMIT, UNIT_RULE)
+    for entry in _read("units"):
+        _fill_unit(rules[entry["id"]], entry)
+    return rules
+
+
+@functools.cache
+def sources() -> np.ndarray:
+    """Returns the unit types that have each ability, int64 [4600, 32], zero padded.
+
+    An ability without sources (moving, attacking) is had by every unit that can do it.
+    """
+    found = np.zeros((ABILITY_LIMIT, TYPE_SOURCES), np.int64)
+    for entry in _read("abilities"):
+        types = [unit_id(name) for name in entry.get("by", ())]
+        found[ability_id(entry["name"]), : len(types)] = types
+    return found
+
+
+@functools.cache
+def ability_rules() -> np.ndarray:
+    """Returns the table of abilities, ABILITY_RULE [4600]. Callers must not write to it."""
+    units = unit_rules()
+    rules = np.zeros(ABILITY_LIMIT, ABILITY_RULE)
+    last: dict[int, int] = {}
+    autocasts = 0
+    for entry in _read("abilities"):
+        ability, general = _ability_ids()[entry["name"]]
+        rule = rules[ability]
+        _fill_ability(rule, entry, units)
+        if entry.get("autocast"):
+            autocasts += 1
+            rule["autocast"] = autocasts
+        rule["general"] = general
+        if not general:
+            continue
+        if general in last:
+            rules[last[general]]["next_specific"] = ability
+        else:
+            rules[general]["first_specific"] = ability
+        last[general] = ability
+        kind = entry["kind"]
+        if kind in {"gather", "return"}:
+            units[unit_id(entry["by"][0])][
+                "gather" if kind == "gather" else "return_"
+            ] = ability
+    return rules

@@ -1,0 +1,176 @@
+"""What the ground allows: creep, pylon power, and where buildings may stand.
+
+Creep grows around its sources with their age and vanishes with them; power covers a disc around
+each finished pylon. Both are drawn anew from the living units every few loops.
+"""
+
+import numpy as np
+
+from starmill.engines.skirmish.simulation import action_results as codes
+from starmill.engines.skirmish.simulation.records import LOOP, ROWS, State
+from starmill.schema.compilation import kernel
+
+CREEP_START = 3.0  # cells around a new source
+CREEP_LOOPS_PER_CELL = 40.0
+
+
+@kernel
+def _disc(
+    w: State, grid: np.ndarray, x: float, y: float, radius: float, value: int
+) -> None:
+    """Sets the cells whose middle is within the radius of a point."""
+    rows, columns = w.map_height, w.map_width
+    for row in range(max(int(y - radius), 0), min(int(y + radius) + 1, rows)):
+        dy = row + 0.5 - y
+        rest = radius * radius - dy * dy
+        if rest <= 0.0:
+            continue
+        half = np.sqrt(rest)
+        first = max(int(np.ceil(x - half - 0.5)), 0)
+        last = min(int(np.floor(x + half - 0.5)), columns - 1)
+        for column in range(first, last + 1):
+            grid[row, column] = value
+
+
+@kernel
+def draw_creep(w: State) -> None:
+    """Draws the creep from its finished sources."""
+    w.creep[:] = 0
+    loop = w.clock[LOOP]
+    for row in range(w.clock[ROWS]):
+        unit = w.units[row]
+        if unit.alive == 0 or unit.build_progress < 1.0:
+            continue
+        reach = w.unit_rules[unit.unit_type].creep
+        if reach <= 0.0:
+            continue
+        grown = CREEP_START + (loop - unit.born_loop) / CREEP_LOOPS_PER_CELL
+        _disc(w, w.creep, unit.x, unit.y, min(reach + 0.5, grown), 1)
+    rows, columns = w.map_height, w.map_width
+    for row in range(rows):
+        for column in range(columns):
+            if w.pathable[row, column] == 0:
+                w.creep[row, column] = 0
+
+
+@kernel
+def draw_power(w: State) -> None:
+    """Draws pylon power and tells the buildings that need it whether they have it."""
+    w.power[:] = 0
+    for row in range(w.clock[ROWS]):
+        unit = w.units[row]
+        if unit.alive == 0 or unit.build_progress < 1.0 or unit.carrier >= 0:
+            continue
+        reach = w.unit_rules[unit.unit_type].power
+        if reach > 0.0 and unit.hallucination == 0:
+            _disc(w, w.power[unit.owner], unit.x, unit.y, reach, 1)
+    for row in range(w.clock[ROWS]):
+        unit = w.units[row]
+        if unit.alive and w.unit_rules[unit.unit_type].needs_power:
+            unit.powered = w.power[unit.owner, int(unit.y), int(unit.x)]
+
+
+@kernel
+def geyser_at(w: State, x: float, y: float) -> int:
+    """Returns the row of a geyser near a point that no gas mine stands on, or -1."""
+    for row in range(w.clock[ROWS]):
+        unit = w.units[row]
+        if unit.alive == 0 or w.unit_rules[unit.unit_type].geyser == 0:
+            continue
+        if abs(unit.x - x) > 1.5 or abs(unit.y - y) > 1.5:
+            continue
+        for other in range(w.clock[ROWS]):
+            mine = w.units[other]
+            taken = mine.alive and w.unit_rules[mine.unit_type].gas_mine
+            if taken and abs(mine.x - unit.x) < 1.0 and abs(mine.y - unit.y) < 1.0:
+                return -1
+        return row
+    return -1
+
+
+@kernel
+def snap(size: int, value: float) -> float:
+    """Returns the nearest coordinate at which a building of this size is aligned with cells."""
+    if size % 2:
+        return np.floor(value) + 0.5
+    return np.floor(value + 0.5)
+
+
+@kernel
+def _ground_error(
+    w: State, player: int, x0: int, y0: int, size: int, hall: bool
+) -> int:
+    """Returns why a square of cells cannot be built on, or SUCCESS."""
+    rows, columns = w.map_height, w.map_width
+    if x0 < 1 or y0 < 1 or x0 + size >= columns or y0 + size >= rows:
+        return codes.CANT_BUILD_LOCATION_INVALID
+    for row in range(y0, y0 + size):
+        for column in range(x0, x0 + size):
+            if w.visibility[player, row, column] == 0:
+                return codes.CANT_SEE_BUILD_LOCATION
+            if w.placeable[row, column] == 0 or w.occupied[row, column] & 1:
+                return codes.CANT_BUILD_LOCATION_INVALID
+            if hall and w.occupied[row, column] & 2:
+                return codes.CANT_BUILD_TOO_CLOSE_TO_RESOURCES
+    return codes.SUCCESS
+
+
+@kernel
+def placement_error(w: State, player: int, unit_type: int, x: float, y: float) -> int:
+    """Returns SUCCESS if the player may place this building with its centre at the point."""
+    rule = w.unit_rules[unit_type]
+    if rule.gas_mine:
+        return codes.SUCCESS if geyser_at(w, x, y) >= 0 else codes.CANT_BUILD_ON_THAT
+    size = rule.footprint
+    sx, sy = snap(size, x), snap(size, y)
+    x0, y0 = int(sx - size / 2.0), int(sy - size / 2.0)
+    code = _ground_error(w, player, x0, y0, size, rule.town_hall != 0)
+    if code != codes.SUCCESS:
+        return code
+    column, row = int(sx), int(sy)
+    if rule.needs_power and w.power[player, row, column] == 0:
+        return codes.CANT_BUILD_TOO_FAR_FROM_POWER
+    if rule.needs_creep and w.creep[row, column] == 0:
+        return codes.CANT_BUILD_TOO_FAR_FROM_CREEP
+    if rule.race != 2 and w.creep[row, column]:
+        return codes.CANT_BUILD_LOCATION_INVALID
+    return codes.SUCCESS
+
+
+@kernel
+def _suits(w: State, player: int, unit_type: int, x: float, y: float) -> bool:
+    """Returns whether a building fits here without blocking mineral lines or add-ons."""
+    if placement_error(w, player, unit_type, x, y) != codes.SUCCESS:
+        return False
+    rule = w.unit_rules[unit_type]
+    size = rule.footprint
+    x0, y0 = int(snap(size, x) - size / 2.0), int(snap(size, y) - size / 2.0)
+    # A margin of one cell, and room to the east for an add-on.
+    right = x0 + size + (3 if rule.race == 1 and size == 3 else 1)
+    for row in range(y0 - 1, y0 + size + 1):
+        for column in range(x0 - 1, right):
+            if w.occupied[row, column] & (1 if rule.town_hall else 3):
+                return False
+    return True
+
+
+@kernel
+def find_place(
+    w: State, player: int, unit_type: int, x: float, y: float, skip: int
+) -> tuple[float, float]:
+    """Returns a free place for a building near a point, going outwards; (-1, -1) if there is none.
+
+    skip: how many of the places found to pass over, so that not all build on one spot.
+    """
+    for radius in range(20):
+        for dy in range(-radius, radius + 1):
+            step = 1 if dy == -radius or dy == radius else max(2 * radius, 1)
+            for dx in range(-radius, radius + 1, step):
+                px, py = x + dx, y + dy
+                if px < 4 or py < 4 or px >= w.map_width - 4 or py >= w.map_height - 4:
+                    continue
+                if _suits(w, player, unit_type, px, py):
+                    if skip == 0:
+                        return px, py
+                    skip -= 1
+    return -1.0, -1.0

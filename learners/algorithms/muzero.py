@@ -1,0 +1,126 @@
+"""MuZero supervised: behaviour cloning and value through a latent model.
+
+In: rollouts; only the first step is encoded, h[0] = E(s[0]); then h[k+1] = L(h[k], a[k]).
+The first step's loss is behaviour cloning's, all seven arguments; later steps predict function and
+delay from h[k]. Every step predicts the value.
+Paper: sections "MuZero latent model", "MuZero Supervised", appendix algorithm 5. The search
+is in `mcts`, at inference only.
+"""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+
+from starmill.learners import rollouts
+from starmill.learners.algorithms import bc, contract
+from starmill.learners.algorithms.contract import Carry, LossOutput, Params
+from starmill.learners.networks import network as networks
+from starmill.learners.rollouts import Batch
+from starmill.schema import episode
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Config(contract.Config):
+    """unroll: steps of the rollout that are predicted, the encoded one included.
+
+    bootstrap: where the episode goes on after the rollout, the value's target is the target
+        network's at the rollout's last step (the paper's n = 512, with rollout n + 1); without,
+        it is always the outcome, which is the same for episodes shorter than n.
+    target_period: updates between copies to the target network.
+    value_weight: as in behaviour cloning with a value.
+    Departs: targets are not discounted, so that they agree with the paper's L_MSE.
+    """
+
+    rollout: int = 6
+    unroll: int = 6
+    bootstrap: bool = False
+    target_period: int = 100
+    value_weight: float = 10.0
+
+
+def init(seed: int, config: Config, start: Params | None) -> tuple[Params, Carry]:
+    """Returns parameters with a latent model, and the target network."""
+    if start is None:
+        start = networks.init(seed, config.network, config.settings)
+    carry: Carry = {"calls": jnp.zeros((), jnp.int32)}
+    if config.bootstrap:
+        carry["target"] = jax.tree.map(jnp.copy, start)
+    return start, carry
+
+
+def loss(
+    params: Params, carry: Carry, batch: Batch, key: jax.Array, config: Config
+) -> LossOutput:
+    """Returns the mean loss over the unrolled steps; the key is not used."""
+    batch = contract.inputs(batch, config)
+    alive = still_alive(batch["step_type"]) * batch["valid"]  # [B, K]
+    targets = _value_targets(carry, batch, alive, config)
+    first = contract.forward(
+        params, {name: value[:, :1] for name, value in batch.items()}, config
+    )
+    network, hidden = first.network, first.latent.vector
+    total = bc.policy_loss(first.scores, first.weight, config)
+    errors = [_value_error(network.value(hidden), targets[:, 0], alive[:, 0])]
+    later = jnp.zeros_like(total)
+    weights = bc.ARGUMENT_WEIGHTS
+    for k in range(1, config.unroll):
+        before = {n: batch[f"action/{n}"][:, k - 1] for n in ("function", "delay")}
+        now = {n: batch[f"action/{n}"][:, k] for n in ("function", "delay")}
+        hidden = network.dynamics(network.policy.embed(hidden, **before))
+        trained = alive[:, k] * rollouts.policy_weight(batch["step_type"][:, k])
+        function, delay = network.policy.function_delay_log_probs(hidden, now)
+        later -= trained * (weights["function"] * function + weights["delay"] * delay)
+        value = network.value(hidden)
+        errors.append(_value_error(value, targets[:, k], alive[:, k]))
+    policy_loss = (total + later).mean() / config.unroll
+    value_loss = jnp.stack(errors).sum(0).mean() / config.unroll
+    result = policy_loss + config.value_weight * value_loss
+    metrics = contract.argument_metrics(first.scores, first.weight)
+    metrics |= {
+        "loss": result,
+        "policy_loss": policy_loss,
+        "value_loss": value_loss,
+        "value_sign_accuracy": contract.sign_accuracy(
+            network.value(first.latent.vector), batch["outcome"][:, 0]
+        ),
+    }
+    return result, (_next_carry(params, carry, config), metrics)
+
+
+def still_alive(step_type: jax.Array) -> jax.Array:
+    """Returns 1.0 for steps [B, K] of the episode that the rollout starts in."""
+    ended = jnp.cumsum(step_type == episode.LAST, axis=1)
+    before = jnp.concatenate([jnp.zeros_like(ended[:, :1]), ended[:, :-1]], axis=1)
+    return (before == 0).astype(jnp.float32)
+
+
+def _value_error(value: jax.Array, target: jax.Array, weight: jax.Array) -> jax.Array:
+    return 0.5 * jnp.square(value - target) * weight
+
+
+def _value_targets(
+    carry: Carry, batch: Batch, alive: jax.Array, config: Config
+) -> jax.Array:
+    outcome = batch["outcome"].astype(jnp.float32)
+    if not config.bootstrap:
+        return outcome
+    network = networks.merge(carry["target"], config.network, config.settings)
+    last = {name: value[:, -1] for name, value in batch.items()}
+    value = network.value(network.encode(last).vector)
+    goes_on = alive[:, -1] * rollouts.policy_weight(batch["step_type"][:, -1])
+    targets = jnp.where(goes_on[:, None] > 0, value[:, None], outcome)
+    return jax.lax.stop_gradient(targets)
+
+
+def _next_carry(params: Params, carry: Carry, config: Config) -> Carry:
+    calls = carry["calls"] + 1
+    if "target" not in carry:
+        return {"calls": calls}
+    due = calls % (config.target_period * config.accumulate) == 0
+    target = jax.tree.map(
+        lambda new, old: jnp.where(due, new, old),
+        jax.lax.stop_gradient(params),
+        carry["target"],
+    )
+    return {"calls": calls, "target": target}

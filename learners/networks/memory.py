@@ -1,0 +1,129 @@
+"""Optional memory of the vector stream: none, an LSTM, or a transformer over past steps.
+
+In: latents of consecutive steps [K, B, D], which of them start an episode, and the state
+left by the steps before, whose arrays have B first. Out: the latents with memory added, and the new state.
+The paper's reference agents have none; its section on memory compares the three.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+
+from starmill.learners.networks import layers
+
+State = dict[str, jax.Array]
+KINDS = ("none", "lstm", "transformer")
+
+
+class NoMemory(nnx.Module):
+    """Leaves latents as they are."""
+
+    def initial(self, batch_size: int) -> State:
+        """Returns the empty state."""
+        return {}
+
+    def __call__(
+        self, x: jax.Array, first: jax.Array, state: State
+    ) -> tuple[jax.Array, State]:
+        """Returns its input."""
+        return x, state
+
+
+class LSTMMemory(nnx.Module):
+    """One LSTM layer beside the stream, reset where an episode starts."""
+
+    def __init__(self, size: int, *, rngs: nnx.Rngs) -> None:
+        self.size = size
+        self.gates = nnx.Linear(2 * size, 4 * size, rngs=rngs)
+
+    def initial(self, batch_size: int) -> State:
+        """Returns zero hidden and cell states, [B, D] each."""
+        zero = jnp.zeros((batch_size, self.size), jnp.float32)
+        return {"hidden": zero, "cell": zero}
+
+    def __call__(
+        self, x: jax.Array, first: jax.Array, state: State
+    ) -> tuple[jax.Array, State]:
+        """Returns x plus the LSTM's output, and the state after the last step."""
+
+        def step(state: State, inputs: Any) -> tuple[State, jax.Array]:
+            value, start = inputs
+            state = jax.tree.map(lambda s: jnp.where(start[:, None], 0.0, s), state)
+            gates = self.gates(jnp.concatenate([value, state["hidden"]], axis=-1))
+            enter, forget, out, new = jnp.split(gates, 4, axis=-1)
+            # +1: a fresh LSTM remembers (Jozefowicz et al. 2015).
+            cell = jax.nn.sigmoid(forget + 1.0) * state["cell"]
+            cell += jax.nn.sigmoid(enter) * jnp.tanh(new)
+            hidden = jax.nn.sigmoid(out) * jnp.tanh(cell)
+            return {"hidden": hidden, "cell": cell}, hidden
+
+        state, hidden = jax.lax.scan(step, state, (x, first))
+        return x + hidden, state
+
+
+class TransformerMemory(nnx.Module):
+    """One transformer block over this step and the last `length` ones of the same episode.
+
+    The state keeps latents, not keys, and no gradient flows into it (Transformer XL).
+    """
+
+    def __init__(self, size: int, heads: int, length: int, *, rngs: nnx.Rngs) -> None:
+        self.size, self.length = size, length
+        self.norm = nnx.LayerNorm(size, rngs=rngs)
+        self.attention = layers.Attention(size, heads, rngs=rngs)
+        self.mlp = layers.Residual(size, 2 * size, rngs=rngs)
+        self.age = nnx.Embed(length + 1, size, rngs=rngs)
+
+    def initial(self, batch_size: int) -> State:
+        """Returns a state without a past: latents [B, L, D], and which are real [B, L]."""
+        shape = (batch_size, self.length)
+        return {
+            "past": jnp.zeros((*shape, self.size), jnp.float32),
+            "valid": jnp.zeros(shape, bool),
+        }
+
+    def __call__(
+        self, x: jax.Array, first: jax.Array, state: State
+    ) -> tuple[jax.Array, State]:
+        """Returns x with what attention over the past adds, and the last L latents."""
+        steps = len(x)
+        past = jax.lax.stop_gradient(state["past"]).swapaxes(0, 1)
+        was_valid = state["valid"].T
+        line = jnp.concatenate([past, x])  # [L + K, B, D]
+        valid = jnp.concatenate([was_valid, jnp.ones_like(first)])
+        # Steps of an earlier episode have a smaller number.
+        starts = jnp.concatenate([jnp.zeros_like(was_valid), first])
+        episode = jnp.cumsum(starts, axis=0)
+        index = jnp.arange(len(line))
+        age = index[-steps:, None] - index[None, :]  # [K, L + K]
+        near = (age >= 0) & (age <= self.length)
+        same = episode[-steps:, None] == episode[None, :]  # [K, L + K, B]
+        mask = (near[..., None] & same & valid[None]).transpose(2, 0, 1)
+        query = self.norm(x).transpose(1, 0, 2)
+        keys = self.norm(line).transpose(1, 0, 2)
+
+        def one(query: jax.Array, mask: jax.Array, age: jax.Array) -> jax.Array:
+            aged = keys + self.age(jnp.clip(age, 0, self.length))
+            return self.attention(query[:, None], aged, mask[:, None])[:, 0]
+
+        mixed = jax.vmap(one, in_axes=(1, 1, 0), out_axes=1)(query, mask, age)
+        out = self.mlp(x + mixed.transpose(1, 0, 2))
+        same_as_last = valid & (episode == episode[-1])
+        return out, {
+            "past": line[-self.length :].swapaxes(0, 1),
+            "valid": same_as_last[-self.length :].T,
+        }
+
+
+Memory = NoMemory | LSTMMemory | TransformerMemory
+
+
+def build(kind: str, size: int, length: int, *, rngs: nnx.Rngs) -> Memory:
+    """Returns the memory of that kind."""
+    if kind == "lstm":
+        return LSTMMemory(size, rngs=rngs)
+    if kind == "transformer":
+        return TransformerMemory(size, 2, length, rngs=rngs)
+    return NoMemory()

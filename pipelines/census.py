@@ -1,0 +1,181 @@
+"""How many replays a selection keeps, and which: counts per reason, version, map and MMR.
+
+In: rows of an index and a selection. Out: a `Census`, as JSON or as text with bars. Rows
+are only counted, so an index of any length takes the same memory.
+"""
+
+import collections
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from starmill.schema import selection as selection_lib
+from starmill.schema.replay_row import ReplayRow
+from starmill.schema.selection import Selection
+
+MMR_BAND = 250
+_BAR = 40
+
+
+@dataclasses.dataclass(kw_only=True)
+class Census:
+    """Counts of one selection over one index.
+
+    replays, kept_replays: rows, and rows of which at least one side is kept.
+    kept_episodes: sides kept.
+    reasons: RejectReason -> replays left out for it.
+    versions, maps: -> (replays, replays kept).
+    races, outcomes: of the kept episodes' own players.
+    mmr: lower end of a band of MMR_BAND -> kept episodes; None: MMR not known.
+    splits: -> kept replays.
+    """
+
+    replays: int = 0
+    kept_replays: int = 0
+    kept_episodes: int = 0
+    reasons: collections.Counter[str] = dataclasses.field(
+        default_factory=collections.Counter
+    )
+    versions: dict[str, list[int]] = dataclasses.field(default_factory=dict)
+    maps: dict[str, list[int]] = dataclasses.field(default_factory=dict)
+    races: collections.Counter[str] = dataclasses.field(
+        default_factory=collections.Counter
+    )
+    outcomes: collections.Counter[str] = dataclasses.field(
+        default_factory=collections.Counter
+    )
+    mmr: collections.Counter[int | None] = dataclasses.field(
+        default_factory=collections.Counter
+    )
+    splits: collections.Counter[str] = dataclasses.field(
+        default_factory=collections.Counter
+    )
+
+    def add(self, row: ReplayRow, selection: Selection) -> None:
+        """Counts one row."""
+        sides = [
+            player
+            for player in (1, 2)
+            if selection_lib.episode_reject_reason(row, player, selection) is None
+        ]
+        kept = int(bool(sides))
+        self.replays += 1
+        self.kept_replays += kept
+        self.kept_episodes += len(sides)
+        for counts, key in (
+            (self.versions, _short_version(row.game_version)),
+            (self.maps, row.map_name or "unknown"),
+        ):
+            pair = counts.setdefault(key, [0, 0])
+            pair[0] += 1
+            pair[1] += kept
+        if not kept:
+            reason = selection_lib.reject_reason(row, selection)
+            self.reasons[str(reason)] += 1
+            return
+        self.splits[selection_lib.split_in(row, selection)] += 1
+        for player in sides:
+            own = row.players[player - 1]
+            self.races[own.race_name or "unknown"] += 1
+            self.outcomes[own.result or "unknown"] += 1
+            band = None if own.mmr is None else own.mmr // MMR_BAND * MMR_BAND
+            self.mmr[band] += 1
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the counts in a fixed order."""
+        return {
+            "replays": self.replays,
+            "kept_replays": self.kept_replays,
+            "kept_episodes": self.kept_episodes,
+            "reasons": dict(_by_count(self.reasons)),
+            "versions": _pairs(self.versions),
+            "maps": _pairs(self.maps),
+            "races": dict(sorted(self.races.items())),
+            "outcomes": dict(sorted(self.outcomes.items())),
+            "mmr": [
+                {"from": band, "below": band + MMR_BAND, "episodes": self.mmr[band]}
+                for band in _bands(self.mmr)
+            ],
+            "mmr_unknown": self.mmr[None],
+            "splits": {name: self.splits[name] for name in selection_lib.SPLITS},
+        }
+
+
+def take(rows: Iterable[ReplayRow], selection: Selection) -> Census:
+    """Returns the counts of all rows."""
+    census = Census()
+    for row in rows:
+        census.add(row, selection)
+    return census
+
+
+def _short_version(version: str | None) -> str:
+    return ".".join(version.split(".")[:3]) if version else "unknown"
+
+
+def _by_count(counts: Mapping[str, int]) -> list[tuple[str, int]]:
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+
+
+def _pairs(counts: Mapping[str, list[int]]) -> dict[str, dict[str, int]]:
+    return {
+        key: {"replays": counts[key][0], "kept": counts[key][1]}
+        for key in sorted(counts, key=_natural)
+    }
+
+
+def _natural(text: str) -> tuple[Any, ...]:
+    """Sorts 4.10.0 after 4.9.2, and words after numbers."""
+    parts = text.split(".")
+    if all(part.isdigit() for part in parts):
+        return (0, [int(part) for part in parts], text)
+    return (1, [], text)
+
+
+def _bands(mmr: Mapping[int | None, int]) -> list[int]:
+    """Returns every band from the lowest to the highest, empty ones included."""
+    known = [band for band in mmr if band is not None]
+    return list(range(min(known), max(known) + MMR_BAND, MMR_BAND)) if known else []
+
+
+def text(census: Census) -> str:
+    """Returns the counts for a terminal."""
+    lines = [
+        f"{census.kept_replays:,} of {census.replays:,} replays kept, "
+        f"{census.kept_episodes:,} episodes"
+    ]
+    lines += _block("left out, by first failing rule", _by_count(census.reasons))
+    for title, pairs in (("versions", census.versions), ("maps", census.maps)):
+        keys = sorted(pairs, key=_natural)
+        lines += _block(
+            f"{title}: replays kept",
+            [(key, pairs[key][1]) for key in keys],
+            [f"of {pairs[key][0]:,}" for key in keys],
+        )
+    lines += _block("races: episodes", sorted(census.races.items()))
+    lines += _block("outcomes: episodes", sorted(census.outcomes.items()))
+    bands = [(f"{b}-{b + MMR_BAND - 1}", census.mmr[b]) for b in _bands(census.mmr)]
+    if census.mmr[None]:
+        bands.append(("unknown", census.mmr[None]))
+    lines += _block("MMR: episodes", bands)
+    splits = [(name, census.splits[name]) for name in selection_lib.SPLITS]
+    lines += _block("splits: replays", splits)
+    return "\n".join(lines)
+
+
+def _block(
+    title: str, counts: Sequence[tuple[str, int]], remarks: Sequence[str] = ()
+) -> list[str]:
+    """Returns a heading and, for each count, a line with a bar."""
+    if not counts:
+        return []
+    most = max(count for _, count in counts) or 1
+    names = max(len(name) for name, _ in counts)
+    numbers = len(f"{most:,}")
+    aside = max((len(remark) for remark in remarks), default=0)
+    out = ["", title]
+    for i, (name, count) in enumerate(counts):
+        remark = f" {remarks[i]:<{aside}}" if remarks else ""
+        bar = "#" * -(-_BAR * count // most)
+        out.append(f"  {name:<{names}}  {count:>{numbers},}{remark}  {bar}".rstrip())
+    return out

@@ -1,0 +1,166 @@
+"""What differs between two datasets: facts, settings, episodes, and arrays of episodes.
+
+In: two opened datasets. Out: `Differences`, names sorted. Episodes are compared by the digest
+of their records; only those that differ are decoded, to say which arrays and steps do.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from starmill.schema import specs
+from starmill.schema.loader import dataset
+
+_FACTS = (
+    "name",
+    "version",
+    "engine",
+    "schema",
+    "replay_set",
+    "starmill",
+    "codec",
+    "replays",
+    "episodes",
+    "quarantined",
+    "steps",
+    "size_bytes",
+)
+
+
+class Change(NamedTuple):
+    """A named value, here and there; None where it is not."""
+
+    name: str
+    first: Any
+    second: Any
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Differences:
+    """All that differs.
+
+    facts: of the manifests, settings, selection and libraries included, by dotted name.
+    arrays: specs that only one has or that differ.
+    only_first, only_second: episode ids.
+    changed: episode id -> what differs in it: columns of the table, and arrays with how many
+        of their steps differ.
+    same_episodes: how many have the same content.
+    """
+
+    facts: tuple[Change, ...]
+    arrays: tuple[Change, ...]
+    only_first: tuple[str, ...]
+    only_second: tuple[str, ...]
+    changed: Mapping[str, tuple[str, ...]]
+    same_episodes: int
+
+    @property
+    def is_empty(self) -> bool:
+        """Returns whether nothing differs."""
+        return not (
+            self.facts
+            or self.arrays
+            or self.only_first
+            or self.only_second
+            or self.changed
+        )
+
+
+def compare(
+    first: dataset.Dataset,
+    second: dataset.Dataset,
+    done: Callable[[], None] = lambda: None,
+) -> Differences:
+    """Returns what differs; `done` is called after each episode that both have."""
+    rows = [_rows(opened) for opened in (first, second)]
+    shared = sorted(rows[0].keys() & rows[1].keys())
+    changed = {}
+    for name in shared:
+        (one, one_row), (two, two_row) = rows[0][name], rows[1][name]
+        found = _columns(one_row, two_row)
+        if one_row["sha256"] != two_row["sha256"]:
+            found += _arrays(first, one, second, two)
+        if found:
+            changed[name] = tuple(found)
+        done()
+    return Differences(
+        facts=tuple(_facts(first, second)),
+        arrays=tuple(_specs(first, second)),
+        only_first=tuple(sorted(rows[0].keys() - rows[1].keys())),
+        only_second=tuple(sorted(rows[1].keys() - rows[0].keys())),
+        changed=changed,
+        same_episodes=len(shared) - len(changed),
+    )
+
+
+def _rows(opened: dataset.Dataset) -> dict[str, tuple[int, dict[str, Any]]]:
+    columns = [name for name in opened.table.column_names if name != "offsets"]
+    return {
+        row["episode_id"]: (number, row)
+        for number, row in enumerate(opened.table.select(columns).to_pylist())
+    }
+
+
+def _columns(one: Mapping[str, Any], two: Mapping[str, Any]) -> list[str]:
+    # Where an episode is stored is not what it is.
+    return [
+        f"{name}: {one[name]!r} -> {two[name]!r}"
+        for name in one
+        if name not in ("shard", "sha256") and one[name] != two[name]
+    ]
+
+
+def _arrays(
+    first: dataset.Dataset, one: int, second: dataset.Dataset, two: int
+) -> list[str]:
+    found = []
+    for key in sorted(first.specs.keys() & second.specs.keys()):
+        a = first.read(one, keys=[key])[key]
+        b = second.read(two, keys=[key])[key]
+        if a.shape != b.shape or a.dtype != b.dtype:
+            found.append(f"{key}: {a.dtype} {a.shape} -> {b.dtype} {b.shape}")
+            continue
+        differs = (a != b).reshape(len(a), -1).any(axis=1)
+        if differs.any():
+            steps = np.flatnonzero(differs)
+            found.append(f"{key}: {len(steps)} of {len(a)} steps, first {steps[0]}")
+    return found or ["stored differently (codec or library), the same arrays"]
+
+
+def _facts(first: dataset.Dataset, second: dataset.Dataset) -> list[Change]:
+    a, b = first.manifest, second.manifest
+    pairs = [(name, getattr(a, name), getattr(b, name)) for name in _FACTS]
+    for prefix, one, two in (
+        ("settings", a.settings.to_json(), b.settings.to_json()),
+        ("selection", a.selection, b.selection),
+        ("libraries", a.libraries, b.libraries),
+    ):
+        left, right = _flat(prefix, one), _flat(prefix, two)
+        pairs += [
+            (name, left.get(name), right.get(name))
+            for name in sorted(left.keys() | right.keys())
+        ]
+    return [Change(*pair) for pair in pairs if pair[1] != pair[2]]
+
+
+def _flat(prefix: str, content: Any) -> dict[str, Any]:
+    if not isinstance(content, Mapping):
+        return {prefix: content}
+    out: dict[str, Any] = {}
+    for name, value in content.items():
+        out.update(_flat(f"{prefix}.{name}", value))
+    return out
+
+
+def _specs(first: dataset.Dataset, second: dataset.Dataset) -> list[Change]:
+    def shown(spec: specs.ArraySpec | None) -> str | None:
+        return None if spec is None else f"{spec.dtype} {spec.shape}"
+
+    names = sorted(first.specs.keys() | second.specs.keys())
+    pairs = [
+        Change(name, shown(first.specs.get(name)), shown(second.specs.get(name)))
+        for name in names
+    ]
+    return [pair for pair in pairs if pair.first != pair.second]

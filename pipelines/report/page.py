@@ -1,0 +1,280 @@
+"""The report's page: what a dataset is, its numbers, and a viewer of some episodes.
+
+In: what the manifest and table say, statistics, and a few decoded episodes. Out: one page
+with everything inside it, so it opens from a mail attachment as well as from a server.
+"""
+
+import dataclasses
+import html
+import json
+import string
+from collections.abc import Sequence
+from importlib import resources
+from typing import Any
+
+from starmill.pages import charts
+from starmill.pipelines.report import statistics
+from starmill.schema import specs, vocab
+from starmill.schema.settings import ConverterSettings, RawSettings
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Summary:
+    """What a dataset is, for the page's head.
+
+    reference: `name@version#sha256:...`.
+    stored_bytes: of the shards; dense_bytes: of the same steps as plain arrays.
+    field_bytes: (field, stored bytes, dense bytes) of the sampled episodes.
+    rejected, quarantined: (reason, replays or episodes).
+    """
+
+    name: str
+    version: str
+    reference: str
+    digest: str
+    engine: str
+    schema: str
+    selection: str
+    replays: int
+    episodes: int
+    steps: int
+    game_loops: int
+    stored_bytes: int
+    dense_bytes: int
+    field_bytes: Sequence[tuple[str, int, int]]
+    rejected: Sequence[tuple[str, int]]
+    quarantined: Sequence[tuple[str, int]]
+
+
+def render(
+    summary: Summary,
+    numbers: statistics.Statistics,
+    episodes: Sequence[dict[str, Any]],
+    settings: ConverterSettings,
+) -> str:
+    """Returns the page. `episodes` are payloads of `viewer.payload`."""
+    page = resources.files("starmill.pipelines.report").joinpath("assets")
+    title = f"{summary.name} {summary.version}"
+    return string.Template(page.joinpath("report.html").read_text("utf-8")).substitute(
+        title=html.escape(title),
+        digest=html.escape(summary.reference),
+        style=resources.files("starmill.pages")
+        .joinpath("style.css")
+        .read_text("utf-8"),
+        body=_body(summary, numbers),
+        viewer_note=html.escape(
+            f"{len(episodes)} of {summary.episodes:,} episodes are inside this file. "
+            "Scrub or use the arrow keys; point at a unit for its raw values."
+        ),
+        footer=html.escape(
+            f"Made by starmill from {summary.reference}. Engine: {summary.engine}. "
+            f"Schema {summary.schema}."
+        ),
+        names=_script_json(_names(settings)),
+        episodes=_script_json(list(episodes)),
+        script=page.joinpath("viewer.js").read_text("utf-8"),
+    )
+
+
+def size_text(size_bytes: float) -> str:
+    """Returns a size as people read it."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if size_bytes < 1000:
+            return (
+                f"{size_bytes:.0f} {unit}"
+                if unit == "B"
+                else f"{size_bytes:.1f} {unit}"
+            )
+        size_bytes /= 1000
+    return f"{size_bytes:.1f} TB"
+
+
+def _script_json(value: Any) -> str:
+    # "</script>" inside a string would end the element; JSON allows the escaped slash.
+    return json.dumps(value, separators=(",", ":"), sort_keys=True).replace(
+        "</", "<\\/"
+    )
+
+
+def _names(settings: ConverterSettings) -> dict[str, Any]:
+    """Returns the vocabularies that the viewer shows instead of numbers."""
+    raw = settings.raw_settings or RawSettings()
+    units = vocab.table("unit_types")
+    buffs = vocab.table("buffs")
+    return {
+        "columns": specs.unit_columns(settings),
+        "player": specs.PLAYER_COLUMNS,
+        "resolution": raw.resolution[0],
+        "max_units": raw.max_unit_count,
+        "num_unit_types": settings.num_unit_types,
+        "functions": [
+            {"name": function.name, "args": function.args}
+            for function in vocab.functions()
+        ],
+        "unit_types": _dense_names(units),
+        "buffs": _dense_names(buffs),
+        "effects": vocab.table("effects")["effects"],
+    }
+
+
+def _dense_names(table: dict[str, Any]) -> dict[str, str]:
+    """Returns dense id -> name without its race, e.g. "Marine"."""
+    out: dict[str, str] = {"0": "none", "254": "unseen enemy"}
+    for raw, dense in table["raw_to_uint8"].items():
+        name = table["raw_names"].get(raw)
+        if name:
+            out.setdefault(str(dense), name.split(".")[-1])
+    return out
+
+
+def _card(title: str, body: str) -> str:
+    return f'<section class="card"><h3>{html.escape(title)}</h3>{body}</section>'
+
+
+def _figures(summary: Summary, numbers: statistics.Statistics) -> str:
+    hours = summary.game_loops / statistics.LOOPS_PER_MINUTE / 60
+    per_step = summary.stored_bytes / max(summary.steps, 1)
+    shown = [
+        ("replays", f"{summary.replays:,}", "replays"),
+        ("episodes", f"{summary.episodes:,}", "episodes"),
+        ("steps", f"{summary.steps:,}", "steps"),
+        ("hours", f"{hours:,.1f} h", "of play, both sides counted"),
+        ("bytes", size_text(summary.stored_bytes), "in shards"),
+        ("bytes-per-step", f"{per_step:,.0f} B", "a step"),
+        (
+            "compression",
+            f"{summary.dense_bytes / max(summary.stored_bytes, 1):,.0f}x",
+            "smaller than the dense arrays",
+        ),
+        ("delay", f"{numbers.delay_compression:.1f}", "game loops a step"),
+    ]
+    cells = [
+        f'<div class="figure"><b id="figure-{key}">{html.escape(value)}</b>'
+        f"<span>{html.escape(text)}</span></div>"
+        for key, value, text in shown
+    ]
+    return f'<div class="figures">{"".join(cells)}</div>'
+
+
+def _body(summary: Summary, numbers: statistics.Statistics) -> str:
+    sampled = f"of {numbers.sample:,} sampled episodes"
+    sections = [
+        _figures(summary, numbers),
+        "<h2>Who plays</h2>",
+        _grid(
+            _card("MMR of the episode's player", _mmr(numbers)),
+            _card("Outcomes by race", _outcomes(numbers)),
+            _card("Match-ups", _counts(numbers.match_ups)),
+            _card("Maps", _counts(numbers.maps)),
+            _card("Game versions", _counts(numbers.versions)),
+            _card("Splits", _counts(numbers.splits)),
+        ),
+        "<h2>What happens</h2>",
+        _grid(
+            _card(
+                "Game length, minutes",
+                charts.histogram(
+                    numbers.minutes.edges,
+                    numbers.minutes.counts,
+                    unit="minutes",
+                    label="episodes by game length",
+                ),
+            ),
+            _card(
+                "Steps a minute",
+                charts.histogram(
+                    numbers.actions_per_minute.edges,
+                    numbers.actions_per_minute.counts,
+                    unit="steps a minute",
+                    label="episodes by steps a minute",
+                ),
+            ),
+            _card(f"Delays, game loops ({sampled})", _delays(numbers)),
+            _card(f"Functions ({sampled})", _counts(numbers.functions)),
+            _card(
+                f"Own units by minute ({sampled})",
+                charts.line(
+                    numbers.units_by_minute, unit="min", label="own units over time"
+                ),
+            ),
+        ),
+        "<h2>What it costs, and what was left out</h2>",
+        _grid(
+            _card("Stored bytes by field", _fields(summary)),
+            _card("Rejected by the selection", _counts(summary.rejected)),
+            _card("Quarantined", _counts(summary.quarantined)),
+            _card("What this is", _identity(summary)),
+        ),
+    ]
+    return "\n".join(sections)
+
+
+def _grid(*cards: str) -> str:
+    return f'<div class="grid">{"".join(cards)}</div>'
+
+
+def _mmr(numbers: statistics.Statistics) -> str:
+    chart = charts.histogram(
+        numbers.mmr.edges, numbers.mmr.counts, unit="MMR", label="episodes by MMR"
+    )
+    if not numbers.unrated:
+        return chart
+    return f'{chart}<p class="note">{numbers.unrated:,} episodes have no MMR.</p>'
+
+
+def _delays(numbers: statistics.Statistics) -> str:
+    edges, counts = numbers.delays.edges, numbers.delays.counts
+    total = max(sum(counts), 1)
+    rows = []
+    for low, high, count in zip(edges, edges[1:], counts, strict=False):
+        name = f"{low:g}" if high == low + 1 else f"{low:g} to {high - 1:g}"
+        rows.append((name, float(count), f"{100 * count / total:.1f}%"))
+    return charts.bars(rows)
+
+
+def _counts(pairs: Sequence[tuple[str, int]], most: int = 14) -> str:
+    rows = [(name, float(count), f"{count:,}") for name, count in pairs[:most]]
+    rest = pairs[most:]
+    note = (
+        f'<p class="note">and {len(rest)} more, {sum(n for _, n in rest):,} in all</p>'
+        if rest
+        else ""
+    )
+    return charts.bars(rows) + note
+
+
+def _outcomes(numbers: statistics.Statistics) -> str:
+    lines = [
+        f'<tr id="outcomes-{race}"><td>{race}</td><td>{wins:,}</td><td>{draws:,}</td>'
+        f"<td>{losses:,}</td></tr>"
+        for race, (wins, draws, losses) in numbers.outcomes.items()
+    ]
+    head = "<tr><th>race</th><th>wins</th><th>draws</th><th>losses</th></tr>"
+    return f'<table class="plain">{head}{"".join(lines)}</table>'
+
+
+def _fields(summary: Summary) -> str:
+    return charts.bars(
+        [
+            (
+                name,
+                float(stored),
+                f"{size_text(stored)}, 1/{dense / max(stored, 1):,.0f}",
+            )
+            for name, stored, dense in summary.field_bytes
+        ]
+    )
+
+
+def _identity(summary: Summary) -> str:
+    pairs = [
+        ("reference", summary.reference),
+        ("engine", summary.engine),
+        ("schema", summary.schema),
+        ("selection", summary.selection),
+    ]
+    cells = "".join(
+        f'<dt>{key}</dt><dd class="mono">{html.escape(value)}</dd>'
+        for key, value in pairs
+    )
+    return f"<dl>{cells}</dl>"

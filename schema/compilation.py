@@ -1,0 +1,142 @@
+"""Compiling with numba: the decorators, and a cache on disk that notices every change.
+
+Numba's own cache looks only at the file of the function that it stores. A change in a module
+that the function calls would go unnoticed, and stale machine code would run. Here the stamp of
+every cached function is a digest of its module and of every module of this package that the
+module imports, directly or not: no list to keep, and moving a module cannot break it.
+
+No fast-math anywhere: the same operations in the same order everywhere is what makes games and
+datasets repeatable across machines.
+"""
+
+import functools
+import hashlib
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+import numba
+
+P = ParamSpec("P")
+R = TypeVar("R")
+_PACKAGE = __name__.partition(".")[0]
+_IMPORT = re.compile(
+    r"^[ \t]*(?:from\s+([\w.]+)\s+import\s+(\([^)]*\)|[^\n]*)|import\s+([^\n]*))", re.M
+)
+_NAME = re.compile(r"[\w.]+")
+# Compiled code follows the IEEE rules for a division by zero unless a module says otherwise.
+_NUMPY = "numpy"
+
+
+def kernel(function: Callable[P, R]) -> Callable[P, R]:
+    """Returns the function compiled into whichever kernels call it; not cached by itself."""
+    return _compile(function, {"error_model": _NUMPY})
+
+
+def entry(function: Callable[P, R]) -> Callable[P, R]:
+    """Returns a kernel for Python to call, cached on disk together with all it calls."""
+    return _compile_cached(function, {"error_model": _NUMPY})
+
+
+def compiled(function: Callable[P, R]) -> Callable[P, R]:
+    """Returns a cached kernel that runs without the GIL, for Python and kernels to call."""
+    return _compile_cached(function, {"error_model": _NUMPY, "nogil": True})
+
+
+def inlined(function: Callable[P, R]) -> Callable[P, R]:
+    """Returns a compiled function whose body replaces every call.
+
+    For the few that are called once per field of a message, where a call costs more than the
+    work itself.
+    """
+    options = {"error_model": _NUMPY, "nogil": True, "forceinline": True}
+    return _compile_cached(function, options)
+
+
+def checked(function: Callable[P, R]) -> Callable[P, R]:
+    """Returns a cached kernel without the GIL in which a division by zero raises."""
+    return _compile_cached(function, {"nogil": True})
+
+
+def _compile(function: Callable[P, R], options: dict[str, Any]) -> Callable[P, R]:
+    njit: Any = numba.njit  # its stubs differ between releases
+    dispatcher: Callable[P, R] = njit(**options)(function)
+    return dispatcher
+
+
+def _compile_cached(
+    function: Callable[P, R], options: dict[str, Any]
+) -> Callable[P, R]:
+    try:
+        dispatcher: Any = _compile(function, {"cache": True, **options})
+    except (
+        RuntimeError
+    ):  # no folder for the cache can be written: compile in each process
+        return _compile(function, options)
+    # Private to numba, and the only place where the stamp can be set.
+    file = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
+    inside = _path(function.__module__) is not None
+    if inside and file is not None and hasattr(file, "_source_stamp"):
+        file._source_stamp = source_digest(function.__module__)
+    cached: Callable[P, R] = dispatcher
+    return cached
+
+
+@functools.cache
+def source_digest(*modules: str) -> str:
+    """Returns a sha256 of the sources of these modules and of all that they import.
+
+    Only modules of this package count; other libraries belong to the environment.
+    """
+    digest = hashlib.sha256()
+    for name in sorted(imported_modules(*modules)):
+        digest.update(name.encode() + b"\0" + _source(name) + b"\0")
+    return digest.hexdigest()
+
+
+def imported_modules(*modules: str) -> frozenset[str]:
+    """Returns these modules and those of this package that they import, directly or not."""
+    names: set[str] = set()
+    waiting = list(modules)
+    while waiting:
+        name = waiting.pop()
+        if name not in names:
+            names.add(name)
+            waiting.extend(_imports(name))
+    return frozenset(names)
+
+
+@functools.cache
+def _path(name: str) -> Path | None:
+    """Returns the source file of a module of this package, None if it is not one."""
+    parts = name.split(".")
+    if parts[0] != _PACKAGE:
+        return None
+    stem = Path(__file__).parent.parent.joinpath(*parts[1:])
+    for path in (stem.with_suffix(".py"), stem / "__init__.py"):
+        if path.is_file():
+            return path
+    return None
+
+
+@functools.cache
+def _source(name: str) -> bytes:
+    path = _path(name)
+    return b"" if path is None else path.read_bytes()
+
+
+@functools.cache
+def _imports(name: str) -> frozenset[str]:
+    """Returns the modules of this package that a module imports by itself.
+
+    Read with a regular expression, as parsing would cost a tenth of a second at each start of
+    the game. It may take a line of prose for an import; `_path` then knows no such module.
+    """
+    names: set[str] = set()
+    for source, members, modules in _IMPORT.findall(_source(name).decode("utf-8")):
+        names.update(_NAME.findall(modules))
+        if source:
+            names.add(source)
+            names.update(f"{source}.{member}" for member in _NAME.findall(members))
+    return frozenset(name for name in names if _path(name) is not None)

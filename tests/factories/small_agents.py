@@ -1,0 +1,179 @@
+"""Small things for learners' tests: settings, a network, batches and a dataset.
+
+All sizes are as small as the shapes allow: on a CPU the time goes into compiling.
+"""
+
+import dataclasses
+import functools
+from pathlib import Path
+
+import numpy as np
+
+from starmill.learners import presets, rollouts, runs
+from starmill.learners.networks import policy
+from starmill.learners.networks.network import Config
+from starmill.schema import assembly, codec, shards, specs, vocab
+from starmill.schema import episode as episode_lib
+from starmill.schema.loader import dataset
+from starmill.schema.settings import UNPLUGGED
+from tests.factories import records
+
+UNITS, SLOTS, SIDE, FUNCTIONS = 6, 3, 8, 12
+SETTINGS = dataclasses.replace(
+    UNPLUGGED,
+    minimap=(SIDE, SIDE),
+    num_action_types=FUNCTIONS,
+    num_unit_types=20,
+    num_upgrade_types=4,
+    max_num_upgrades=3,
+    raw_settings=dataclasses.replace(
+        UNPLUGGED.raw_settings,
+        resolution=(SIDE, SIDE),
+        max_unit_count=UNITS,
+        max_unit_selection_size=SLOTS,
+    ),
+)
+NETWORK = Config(
+    vector=16,
+    unit=8,
+    unit_hidden=8,
+    plane_pool=1,
+    plane_patch=2,
+    plane_channels=(8,),
+    plane_blocks=1,
+    scatter=2,
+    pointer=8,
+    memory_length=4,
+)
+
+
+def episode(seed: int, steps: int = 12, **overrides) -> episode_lib.Episode:
+    """An episode whose actions are possible: tags and targets are rows that exist."""
+    made = records.episode(seed, steps=steps, settings=SETTINGS, **overrides)
+    rng = np.random.default_rng([seed, 7])
+    arrays = made.arrays
+    arrays["mmr"][:] = made.meta.mmr
+    units = arrays["raw_units"]
+    table = policy.argument_table(SETTINGS)
+    for t in range(steps):
+        # Between 2 and all rows are there.
+        count = int(rng.integers(2, UNITS + 1))
+        missing = (units[t] == 0).all(-1)
+        units[t, missing, 0] = 1 + np.flatnonzero(missing)
+        units[t, count:] = 0
+        function = int(arrays["action/function"][t])
+        takes = dict(zip(policy.ARGUMENTS, table[function], strict=True))
+        tags = arrays["action/unit_tags"]
+        tags[t] = UNITS if function else 0
+        if takes["unit_tags"]:
+            chosen = np.sort(rng.permutation(count)[: rng.integers(1, SLOTS + 1)])
+            tags[t, : len(chosen)] = chosen
+        arrays["action/target_unit_tag"][t] = (
+            rng.integers(count) if takes["target_unit_tag"] else 0
+        )
+        for name in ("queued", "repeat", "world"):
+            if not takes[name]:
+                arrays[f"action/{name}"][t] = 0
+    return made
+
+
+def arrays(seed: int = 0, size: int = 4, steps: int = 5, **overrides):
+    """A dense batch [B, steps] as the dataset gives it: whole episodes."""
+    lanes = []
+    for row in range(size):
+        one = episode(seed * 100 + row, steps, **overrides)
+        derived = episode_lib.derived(
+            one.arrays["action/delay"], start=0, steps=steps, outcome=one.meta.outcome
+        )
+        extra = {
+            "outcome": np.full(steps, one.meta.outcome, np.int32),
+            "valid": np.ones(steps, bool),
+        }
+        lanes.append({**one.arrays, **derived, **extra})
+    return {key: np.stack([lane[key] for lane in lanes]) for key in lanes[0]}
+
+
+def batch(seed: int = 0, size: int = 4, steps: int = 5, **overrides):
+    """A batch [B, steps] as losses take it."""
+    dense = arrays(seed, size, steps + 1, **overrides)
+    return rollouts.prepare(dense, SETTINGS, consecutive=True)
+
+
+def run(agent: str, **changes) -> runs.Run:
+    """The tiny preset on the small network, with small batches."""
+    made = presets.run(agent, "tiny", SETTINGS)
+    network = dataclasses.replace(
+        NETWORK,
+        condition_return=made.algorithm.network.condition_return,
+        action_values=made.algorithm.network.action_values,
+        latent_model=made.algorithm.network.latent_model,
+    )
+    sizes = {"batch_size": 4, "rollout": 4, "frames": 4 * 4 * 6}
+    if agent in ("oac", "eoac"):
+        sizes["trained"] = 2
+    if agent == "eoac":
+        sizes["n"] = 2
+    if agent == "mzs":
+        sizes["unroll"] = 4
+    defaults = {"network": network, "log_every": 1, "save_every": 3, **sizes}
+    return runs.replace(made, **{**defaults, **changes})
+
+
+@functools.cache
+def kinds() -> dict[str, int]:
+    """A function of each kind among the first few."""
+    return {
+        function.kind: function.id for function in vocab.functions()[:FUNCTIONS][::-1]
+    }
+
+
+def write_dataset(
+    folder: Path, episodes: int = 8, settings=SETTINGS, **overrides
+) -> dataset.Dataset:
+    """A dataset on disk: two thirds of the episodes train, the others test."""
+    entries, placed = [], []
+    made = [episode(n, steps=20 + n, **overrides) for n in range(episodes)]
+    for split, chosen in (
+        ("train", made[: -episodes // 3]),
+        ("test", made[-episodes // 3 :]),
+    ):
+        ordered = sorted(chosen, key=lambda one: one.meta.episode_id)
+        entry, rows = shards.write_shard(
+            str(folder),
+            shards.shard_name(split, 0, 1),
+            [
+                shards.EpisodeRecords(
+                    meta=one.meta, records=codec.encode(one.arrays, settings)
+                )
+                for one in ordered
+            ],
+        )
+        entries.append(entry)
+        placed += rows
+    assembly.finish(
+        str(folder),
+        assembly.Build(
+            name="small",
+            version="1.0.0",
+            engine="none",
+            settings=settings,
+            selection={},
+            replay_ids=frozenset(one.meta.replay_id for one in made),
+        ),
+        entries,
+        placed,
+    )
+    return dataset.open_dataset(str(folder))
+
+
+def observation(seed: int = 0, step: int = 0) -> dict[str, np.ndarray]:
+    """An observation as an agent gets it."""
+    made = episode(seed).arrays
+    out = {
+        key: value[step] for key, value in made.items() if not key.startswith("action/")
+    }
+    out["prev_delay"] = np.int32(0)
+    return out
+
+
+ACTION_SPECS = specs.action_specs(SETTINGS)

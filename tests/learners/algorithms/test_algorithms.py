@@ -1,0 +1,293 @@
+"""Invariants of the losses, and one batch overfitted by every agent."""
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from starmill.learners import runs, training
+from starmill.learners.algorithms import bc, contract, crr, muzero, rbve
+from starmill.learners.networks import network as networks
+from starmill.schema import episode
+from tests.factories import small_agents
+
+
+@functools.cache
+def _learner(agent, **changes):
+    return training.Learner(
+        small_agents.run(agent, frames=10**6, learning_rate=0.01, **changes), 1
+    )
+
+
+@functools.cache
+def _gradient(agent):
+    """loss and gradient by parameters, compiled once for each agent."""
+    run = small_agents.run(agent)
+    loss = runs.ALGORITHMS[agent].loss
+
+    @jax.jit
+    def value_and_gradient(params, carry, batch):
+        def of(params):
+            return loss(params, carry, batch, jax.random.key(0), run.algorithm)
+
+        return jax.value_and_grad(of, has_aux=True)(params)
+
+    return value_and_gradient
+
+
+def _norm(tree):
+    return float(sum(jnp.abs(leaf).sum() for leaf in jax.tree.leaves(tree)))
+
+
+def _start(agent, seed=0):
+    run = small_agents.run(agent)
+    return runs.ALGORITHMS[agent].init(seed, run.algorithm, None)
+
+
+def _batch(agent, **overrides):
+    run = small_agents.run(agent).algorithm
+    return small_agents.batch(size=run.batch_size, steps=run.rollout, **overrides)
+
+
+@pytest.mark.parametrize("agent", ["oac", "eoac"])
+def test_ratios_are_one_at_the_start(agent):
+    params, carry = _start(agent)
+    (_, (_, metrics)), _ = _gradient(agent)(params, carry, _batch(agent))
+    assert float(metrics["rho"]) == pytest.approx(1.0, abs=1e-6)
+
+
+def test_oac_improves_function_and_delay_alone():
+    params, carry = _start("oac")
+    (_, (after, _)), gradient = _gradient("oac")(params, carry, _batch("oac"))
+    heads = gradient["policy"]["heads"]
+    assert _norm(heads["function"]) > 0
+    assert _norm(heads["delay"]) > 0
+    assert _norm(gradient["vector_in"]) > 0
+    for name in ("queued", "repeat"):
+        assert _norm(heads[name]) == 0
+    for name in ("tag_key", "tag_query", "target_query", "world"):
+        assert _norm(gradient["policy"][name]) == 0
+    # The critic is fixed: neither its head nor the behaviour network moves.
+    assert _norm(gradient["value_head"]) == 0
+    for a, b in zip(
+        jax.tree.leaves(after["behaviour"]), jax.tree.leaves(params), strict=True
+    ):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_oac_raises_what_beat_the_critic():
+    """Ascent: a step along the gradient makes winners' actions likelier, losers' rarer."""
+    params, carry = _start("oac")
+    # A critic that expects nothing.
+    for leaf in ("kernel", "bias"):
+        zero = jnp.zeros_like(carry["behaviour"]["value_head"]["second"][leaf])
+        carry["behaviour"]["value_head"]["second"][leaf] = zero
+    batch = _batch("oac", outcome=1)
+    batch["reward"][:, -1] = 1.0
+    batch["step_type"][:, -1] = episode.LAST
+    (loss, _), gradient = _gradient("oac")(params, carry, batch)
+    better = jax.tree.map(lambda p, g: p - 1e-3 * g, params, gradient)
+
+    def log_prob(params):
+        network = networks.merge(params, small_agents.NETWORK, small_agents.SETTINGS)
+        latent, _ = network.unroll(batch)
+        action = {n: batch[f"action/{n}"].reshape(-1) for n in ("function", "delay")}
+        return sum(network.policy.function_delay_log_probs(latent.vector, action))
+
+    trained = np.zeros((4, 4), bool)
+    trained[:, : small_agents.run("oac").algorithm.trained] = True
+    compiled = jax.jit(log_prob)
+    gain = np.asarray(compiled(better) - compiled(params)).reshape(4, 4)[trained]
+    assert gain.mean() > 0
+    assert float(loss) > 0  # minus advantage times a negative log-probability
+
+
+@pytest.mark.slow
+def test_eoac_carries_its_traces_and_takes_turns():
+    run = small_agents.run("eoac", accumulate=2).algorithm
+    params, carry = runs.ALGORITHMS["eoac"].init(0, run, None)
+    assert carry["traces"].traces.shape == (2, run.n, run.batch_size)
+    loss = runs.ALGORITHMS["eoac"].loss
+    step = jax.jit(lambda carry, batch: loss(params, carry, batch, None, run)[1][0])
+    batch = _batch("eoac")
+    batch["step_type"][:] = episode.MID
+    one = step(carry, batch)
+    assert int(one["turn"]) == 1
+    np.testing.assert_array_equal(one["traces"].factors[1], carry["traces"].factors[1])
+    assert (np.asarray(one["traces"].factors[0]) > 0).all()
+    two = step(one, batch)
+    np.testing.assert_allclose(
+        two["traces"].traces[1], one["traces"].traces[0], rtol=1e-6
+    )
+    # With all ratios 1 and gamma near 1, the next rollout's traces have grown.
+    three = step(two, batch)
+    assert (three["traces"].traces[0] > one["traces"].traces[0]).all()
+
+
+def test_mzs_first_step_is_behaviour_cloning():
+    """With one unrolled step the loss is BC's with a value, on the same parameters."""
+    run = small_agents.run("mzs", unroll=1, rollout=1).algorithm
+    cloning = bc.Config(
+        network=run.network,
+        settings=small_agents.SETTINGS,
+        value_weight=run.value_weight,
+        weight_penalty=0.0,
+    )
+    params = networks.init(0, run.network, small_agents.SETTINGS)
+    batch = small_agents.batch(seed=4, size=4, steps=1)
+    carry = {"calls": jnp.zeros((), jnp.int32)}
+    ours = jax.jit(lambda p: muzero.loss(p, carry, batch, None, run)[0])(params)
+    theirs = jax.jit(lambda p: bc.loss(p, {}, batch, None, cloning)[0])(params)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+
+
+def test_mzs_trains_its_latent_model_and_stops_at_the_end():
+    params, carry = _start("mzs")
+    batch = _batch("mzs")
+    (whole, _), gradient = _gradient("mzs")(params, carry, batch)
+    assert _norm(gradient["dynamics"]) > 0
+    # What follows an episode's last step is not predicted.
+    batch["step_type"][:, 1] = episode.LAST
+    (cut, _), _ = _gradient("mzs")(params, carry, batch)
+    batch["action/function"][:, 2:] = 0
+    batch["action/delay"][:, 2:] = 1
+    (same, _), _ = _gradient("mzs")(params, carry, batch)
+    assert float(cut) != float(whole)
+    np.testing.assert_allclose(cut, same, rtol=1e-6)
+
+
+def test_mzs_bootstraps_where_the_episode_goes_on():
+    run = dataclasses.replace(
+        small_agents.run("mzs").algorithm, bootstrap=True, target_period=2, unroll=2
+    )
+    params, carry = muzero.init(0, run, None)
+    batch = _batch("mzs", outcome=1)
+    batch["step_type"][0, -1] = episode.LAST
+    batch["step_type"][1:, -1] = episode.MID
+    network = networks.merge(carry["target"], run.network, small_agents.SETTINGS)
+    alive = muzero.still_alive(jnp.asarray(batch["step_type"]))
+    targets = jax.jit(lambda: muzero._value_targets(carry, batch, alive, run))()
+    last = {name: value[:, -1] for name, value in batch.items()}
+    value = jax.jit(lambda: network.value(network.encode(last).vector))()
+    np.testing.assert_array_equal(targets[0], 1.0)
+    np.testing.assert_allclose(targets[1:, 0], value[1:], rtol=1e-4)
+    other = jax.tree.map(lambda leaf: leaf + 1, params)
+    carry = muzero._next_carry(other, carry, run)
+    np.testing.assert_array_equal(
+        carry["target"]["unit_norm"]["scale"], params["unit_norm"]["scale"]
+    )
+    carry = muzero._next_carry(other, carry, run)
+    np.testing.assert_array_equal(
+        carry["target"]["unit_norm"]["scale"], other["unit_norm"]["scale"]
+    )
+
+
+def test_bc_ignores_last_steps_and_padding():
+    params, carry = _start("bc")
+    batch = _batch("bc")
+    batch["step_type"][:, -1] = episode.LAST
+    batch["valid"][0, -1] = False
+    batch["outcome"][0, -1] = 0
+    (before, _), _ = _gradient("bc")(params, carry, batch)
+    batch["action/function"][:, -1] = 0
+    batch["action/delay"][:, -1] = 99
+    (after, _), _ = _gradient("bc")(params, carry, batch)
+    np.testing.assert_allclose(after, before, rtol=1e-6)
+    batch["outcome"][0, -1] = 1  # in padding
+    (padded, _), _ = _gradient("bc")(params, carry, batch)
+    np.testing.assert_allclose(padded, before, rtol=1e-6)
+
+
+def test_bc_loss_is_the_weighted_sum_by_hand():
+    run = small_agents.run("bc").algorithm
+    params, carry = _start("bc")
+    batch = _batch("bc")
+    (loss, (_, metrics)), _ = _gradient("bc")(params, carry, batch)
+    done = jax.jit(lambda p: contract.forward(p, batch, run)._replace(network=None))(
+        params
+    )
+    weights = {
+        "function": 40,
+        "delay": 9,
+        "queued": 1,
+        "repeat": 0.1,
+        "unit_tags": 320 / small_agents.SLOTS,
+        "target_unit_tag": 30,
+        "world": 11,
+    }
+    expected = 0.0
+    trained = batch["step_type"].reshape(-1) != episode.LAST
+    for name, weight in weights.items():
+        log_prob = np.asarray(done.scores.log_prob[name], np.float64)
+        expected -= weight * (log_prob * trained).mean()
+    np.testing.assert_allclose(metrics["policy_loss"], expected, rtol=1e-5)
+    expected += 10 * float(metrics["value_loss"])
+    np.testing.assert_allclose(loss, expected, rtol=1e-5)
+
+
+def test_rcbc_is_told_the_outcome():
+    params, carry = _start("rcbc")
+    batch = _batch("rcbc", outcome=1)
+    (won, _), _ = _gradient("rcbc")(params, carry, batch)
+    (told, _), _ = _gradient("rcbc")(
+        params, carry, {**batch, "target_return": np.full((4, 4), 1)}
+    )
+    assert float(won) != float(told)
+
+
+def test_crr_weights_follow_the_advantage():
+    q = jnp.array([[0.0, 2.0], [0.0, 2.0]])
+    logits = jnp.zeros((2, 2))
+    taken = jnp.array([0, 1])
+    config = crr.Config(temperature=0.5, max_weight=5.0)
+    # Advantages are -1 and +1.
+    found = crr.advantage_weight(q, logits, taken, config)
+    np.testing.assert_allclose(found, [np.exp(-2.0), 5.0], rtol=1e-6)
+    binary = dataclasses.replace(config, weighting="binary")
+    np.testing.assert_array_equal(
+        crr.advantage_weight(q, logits, taken, binary), [0, 1]
+    )
+
+
+def test_rbve_ranks_the_recorded_function_first():
+    config = rbve.Config(rank_margin=0.5, rank_temperature=1.0)
+    q = jnp.array([[1.0, 0.0, 2.0]] * 2)
+    found = rbve.ranking_loss(q, jnp.array([0, 2]), jnp.array([1, -1]), config)
+    # Of 1.0 against 0.0 and 2.0: only 1.5 squared is left; of 2.0: nothing.
+    np.testing.assert_allclose(found, [2.25, 0.0], atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "agent",
+    [
+        # Each compiles its own update: the default run does the first.
+        pytest.param(agent, marks=[] if agent == "bc" else [pytest.mark.slow])
+        for agent in runs.ALGORITHMS
+    ],
+)
+def test_one_batch_is_overfitted(agent):
+    """Every loss falls far on one batch: cloning losses to near nothing."""
+    learner = _learner(agent)
+    # The same parameters for all; the actor-critics' behaviour is the start itself.
+    state = learner.init(
+        networks.init(0, learner.run.algorithm.network, small_agents.SETTINGS)
+    )
+    batch = _batch(agent, outcome=1)
+    if agent in ("oac", "eoac"):
+        batch["reward"][:, -1] = 1.0
+        batch["step_type"][:, -1] = episode.LAST
+    history = []
+    for number in range(1, 201):
+        state, metrics = learner.update(state, [batch], number)
+        history.append({name: float(value) for name, value in metrics.items()})
+    first, last = history[0], history[-1]
+    if agent in ("oac", "eoac"):
+        # A policy gradient has no floor at 0: what it must do is make the winners' actions,
+        # all better than the critic expected, nearly certain.
+        assert last["loss"] < 0.05 * abs(first["loss"])
+    else:
+        assert last["cross_entropy/function"] < 0.05
+        assert last["policy_loss"] < 0.05 * first["policy_loss"]

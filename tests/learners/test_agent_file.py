@@ -1,0 +1,122 @@
+"""Agents in one file: what is kept, the same bytes each time, damage, and the command."""
+
+import hashlib
+import random
+
+import jax
+import numpy as np
+import pytest
+
+from starmill import cli
+from starmill.benchmark.opponents import contestants
+from starmill.learners import acting, agent_file, checkpoint, training
+from starmill.learners.networks import network
+from starmill.schema import errors, specs
+from tests.factories import small_agents
+
+
+@pytest.fixture(scope="module", params=["bc", "oac"])
+def run_folder(request, tmp_path_factory):
+    """A run's folder as training leaves it, without the training."""
+    run = small_agents.run(request.param)
+    start = network.init(3, run.algorithm.network, small_agents.SETTINGS)
+    state = training.Learner(run).init(start)
+    folder = tmp_path_factory.mktemp(request.param)
+    meta = checkpoint.Meta(
+        run=run.to_json(),
+        dataset="small@1.0.0#sha256:00",
+        fingerprint=specs.fingerprint(small_agents.SETTINGS),
+        update=6,
+        frames=60,
+        sampler={},
+        max_mmr=6500,
+    )
+    with checkpoint.Store(folder) as store:
+        store.save(tuple(state), meta)  # as `train` does
+    return folder
+
+
+@pytest.fixture(scope="module")
+def file(run_folder):
+    path = run_folder / "one.agent"
+    agent_file.pack(run_folder, path)
+    return path
+
+
+def test_parameters_are_the_run_s_to_half_precision(run_folder, file):
+    meta, arrays = agent_file.load(file)
+    full_meta, full = agent_file.load(run_folder)
+    assert meta == full_meta
+    kept = {name for name in full if name.startswith(("0/", "2/behaviour/"))}
+    assert set(arrays) == kept
+    assert len(full) > len(kept)  # the optimiser's are left out
+    for name in kept:
+        assert arrays[name].dtype == full[name].dtype
+        np.testing.assert_allclose(arrays[name], full[name], rtol=1e-3, atol=1e-6)
+
+
+def test_it_acts_as_its_parameters_say(file):
+    """A packed agent is the actor made of the arrays in the file, by hand."""
+    meta, arrays = agent_file.load(file)
+    name = meta.run["agent"]
+    run = small_agents.run(name)
+    like = network.shapes(run.algorithm.network, small_agents.SETTINGS)
+
+    def tree(prefix):
+        leaves, structure = jax.tree_util.tree_flatten_with_path(like)
+        keys = [
+            "/".join(str(getattr(k, "key", getattr(k, "name", None))) for k in path)
+            for path, _ in leaves
+        ]
+        return jax.tree.unflatten(structure, [arrays[f"{prefix}/{k}"] for k in keys])
+
+    behaviour = tree("2/behaviour") if name == "oac" else None
+    actor = acting.Actor(run, tree("0"), behaviour, acting.Options(mmr=meta.max_mmr))
+    by_hand, player = acting.Agent(actor), acting.load(file)
+    for one in (by_hand, player):
+        one.reset(4, "zerg")
+    for step in range(3):
+        expected = by_hand.act(small_agents.observation(0, step))
+        found = player.act(small_agents.observation(0, step))
+        for key, value in expected.items():
+            np.testing.assert_array_equal(found[key], value)
+
+
+def test_the_same_bytes_each_time(run_folder, file, tmp_path):
+    agent_file.pack(run_folder, tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == file.read_bytes()
+    assert [path.name for path in tmp_path.iterdir()] == ["again"]
+
+
+def test_damage_is_found_or_harmless(file, tmp_path):
+    """Every cut, and bytes changed at random: a FormatError, or arrays of the same names."""
+    data = file.read_bytes()
+    rng = random.Random(1)
+    names = set(agent_file.load(file)[1])
+    path = tmp_path / "damaged"
+    found = 0
+    for trial in range(120):
+        if trial < 20:
+            changed = data[: rng.randrange(len(data))]
+        else:
+            changed = bytearray(data)
+            changed[rng.randrange(len(data))] ^= 1 + rng.randrange(255)
+        path.write_bytes(changed)
+        try:
+            assert set(agent_file.load(path)[1]) == names
+        except errors.FormatError as error:
+            assert str(path) in str(error)
+            found += 1
+    assert found >= 80
+
+
+def test_the_command(run_folder, file, tmp_path, capsys):
+    out = tmp_path / "mine.agent"
+    assert cli.main(["pack", str(run_folder), "--out", str(out)]) == 0
+    # The hash is the file's own, as evaluations record it.
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    assert capsys.readouterr().out.endswith(f"sha256:{digest}\n")
+    assert contestants.contestant(f"me={out}").digest == f"sha256:{digest}"
+    assert out.read_bytes() == file.read_bytes()
+    assert cli.main(["pack", str(tmp_path), "--out", str(out)]) == 2
+    assert "starmill train" in capsys.readouterr().err
