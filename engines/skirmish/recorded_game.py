@@ -12,9 +12,8 @@ from starmill.engines.skirmish import versions, warmup
 from starmill.engines.skirmish.players import bots, match, random_player
 from starmill.engines.skirmish.replays import members
 from starmill.engines.skirmish.replays.recorder import Recorder
-from starmill.engines.skirmish.simulation import maps
+from starmill.engines.skirmish.simulation import ids, maps
 from starmill.engines.skirmish.simulation.game import (
-    RANDOM,
     Game,
     PlayerSetup,
 )
@@ -107,7 +106,7 @@ def play_game(
     actors: list[match.Player] = []
     for index, player in enumerate((home, away)):
         drawn = int(rng.integers(1, 4))
-        race = drawn if player.race == RANDOM else player.race
+        race = drawn if player.race == ids.RANDOM else player.race
         level = bots.computer_setup(player.difficulty)
         setups.append(
             PlayerSetup(

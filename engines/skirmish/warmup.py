@@ -18,10 +18,8 @@ from starmill.engines.skirmish.observation import (
     plane_painting,
     unit_messages,
 )
-from starmill.engines.skirmish.simulation import entry_points, maps, rules
+from starmill.engines.skirmish.simulation import entry_points, ids, maps, rules
 from starmill.engines.skirmish.simulation.game import (
-    TERRAN,
-    ZERG,
     Autocast,
     Game,
     PlayerSetup,
@@ -73,7 +71,7 @@ def compile_game() -> float:
     began = time.monotonic()
     players = tuple(
         PlayerSetup(race_requested=race, race=race, start=race - 1)
-        for race in (TERRAN, ZERG)
+        for race in (ids.TERRAN, ids.ZERG)
     )
     game = Game(next(iter(maps.MAPS.values())), (players[0], players[1]), 1)
     tag = int(game.world.units["tag"][game.world.units["owner"] == 1][0])

@@ -199,9 +199,9 @@ class Observer:
     def _power_sources(self, seen: visible_units.View) -> list[raw_pb2.PowerSource]:
         units = seen.units
         radius = rules.unit_rules()["power"][units["unit_type"]]
-        gives = (radius > 0) & (seen.alliance == visible_units.SELF)
+        gives = (radius > 0) & (seen.alliance == visible_units.ALLIANCE_SELF)
         gives &= (units["build_progress"] >= 1.0) & (
-            seen.display == visible_units.VISIBLE
+            seen.display == visible_units.DISPLAY_VISIBLE
         )
         return [
             raw_pb2.PowerSource(
@@ -222,7 +222,9 @@ class Observer:
             if owner != player and not self._sees_all and not self._layers.sees(x, y):
                 continue
             alliance: Any = (
-                visible_units.SELF if owner == player else visible_units.ENEMY
+                visible_units.ALLIANCE_SELF
+                if owner == player
+                else visible_units.ALLIANCE_ENEMY
             )
             found.append(
                 raw_pb2.Effect(

@@ -101,7 +101,7 @@ def _info(game: Game, row: int) -> ui_pb2.UnitInfo:
     unit = game.world.units[row]
     return ui_pb2.UnitInfo(
         unit_type=int(unit["unit_type"]),
-        player_relative=visible_units.SELF,
+        player_relative=visible_units.ALLIANCE_SELF,
         health=int(unit["health"]),
         shields=int(unit["shield"]),
         energy=int(unit["energy"]),

@@ -10,19 +10,18 @@ from typing import Any
 
 import numpy as np
 
+from starmill.engines.skirmish.simulation.ids import KIND_BUILD, UNIT_SENSOR_TOWER
 from starmill.engines.skirmish.simulation.records import (
     MAX_BUFFS,
     MAX_CARGO,
     MAX_ORDERS,
     MAX_SNAPSHOTS,
-    NEUTRAL,
+    OWNER_NEUTRAL,
     ROWS,
     State,
 )
-from starmill.engines.skirmish.simulation.rules import BUILD
 from starmill.engines.skirmish.simulation.vision import (
     SENSOR_RANGE,
-    SENSOR_TOWER,
 )
 from starmill.schema.compilation import entry, kernel
 
@@ -45,7 +44,7 @@ def _has_blip(w: State, player: int, unit: State) -> bool:
         return False
     for row in range(w.clock[ROWS]):
         tower = w.units[row]
-        if tower.unit_type != SENSOR_TOWER or tower.owner != player:
+        if tower.unit_type != UNIT_SENSOR_TOWER or tower.owner != player:
             continue
         if tower.alive == 1 and tower.build_progress >= 1.0:
             dx, dy = unit.x - tower.x, unit.y - tower.y
@@ -76,7 +75,7 @@ def _is_listed(unit: State, show_cloaked: bool, show_burrowed: bool) -> bool:
 def _alliance(owner: int, player: int) -> int:
     if owner == player:
         return _SELF
-    return _NEUTRAL if owner == NEUTRAL else _ENEMY
+    return _NEUTRAL if owner == OWNER_NEUTRAL else _ENEMY
 
 
 @kernel
@@ -87,7 +86,7 @@ def _placeholders(
     for slot in range(w.units[row].order_count):
         order = w.orders[row, slot]
         rule = w.ability_rules[order.ability]
-        if rule.kind != BUILD or order.stage != 0 or found == len(units):
+        if rule.kind != KIND_BUILD or order.stage != 0 or found == len(units):
             continue
         unit = units[found]
         unit.unit_type = rule.makes

@@ -13,16 +13,16 @@ from starmill.engines.skirmish.observation import unit_messages
 from starmill.engines.skirmish.simulation import records
 from starmill.engines.skirmish.simulation.game import Game
 
-VISIBLE, SNAPSHOT, HIDDEN, PLACEHOLDER = 1, 2, 3, 4
-SELF, ALLY, NEUTRAL, ENEMY = 1, 2, 3, 4
-CLOAKED, DETECTED, NOT_CLOAKED, ALLIED_CLOAK = 1, 2, 3, 4
+DISPLAY_VISIBLE, DISPLAY_SNAPSHOT, DISPLAY_HIDDEN, DISPLAY_PLACEHOLDER = 1, 2, 3, 4
+ALLIANCE_SELF, ALLIANCE_ALLY, ALLIANCE_NEUTRAL, ALLIANCE_ENEMY = 1, 2, 3, 4
+CLOAKED, CLOAKED_DETECTED, NOT_CLOAKED, CLOAKED_ALLIED = 1, 2, 3, 4
 _MAX_UNSEEN = records.MAX_SNAPSHOTS + 256  # that many placeholders, not more
 
 
 class View(NamedTuple):
     """Units as a player sees them; N rows: in sight by row, then snapshots, then placeholders.
 
-    units: [N] world.UNIT, copies. rows: [N] rows in the world, -1 for what is not there now.
+    units: [N] records.UNIT, copies. rows: [N] rows in the world, -1 for what is not there now.
     display, alliance, cloak: [N] values of the game's enums. blip: [N] known from a sensor
         tower only.
     """

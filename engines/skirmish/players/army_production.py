@@ -11,7 +11,7 @@ from starmill.engines.skirmish.players.situation import (
     Scene,
     ability_makers,
 )
-from starmill.engines.skirmish.simulation import rules
+from starmill.engines.skirmish.simulation import ids, rules
 
 _TECH_LABS = tuple(
     rules.unit_id(f"{name}TechLab") for name in ("Barracks", "Factory", "Starport")
@@ -190,7 +190,7 @@ def queens(scene: Scene, plan: Plan) -> list[Intent]:
         return []
     ability = rules.ability_names()["Train_Queen"]
     wanted = int(plan.style.get("queens", 1)) + len(scene.halls) - 1
-    have = scene.total(rules.QUEEN)
+    have = scene.total(ids.UNIT_QUEEN)
     fed = scene.food_used + 2 <= scene.food_cap
     if have >= wanted or not fed or not scene.has_tech(ability):
         return []

@@ -10,8 +10,10 @@ from the game's setup (`computer_setup`), not from here.
 import collections
 import dataclasses
 import functools
+import json
 import math
-from typing import NamedTuple
+from importlib import resources
+from typing import Any, NamedTuple
 
 from starmill.engines.skirmish.players import (
     army_production,
@@ -21,7 +23,7 @@ from starmill.engines.skirmish.players import (
     tactics,
 )
 from starmill.engines.skirmish.players.situation import Dice, Intent, Scene
-from starmill.engines.skirmish.simulation import maps, rules
+from starmill.engines.skirmish.simulation import maps
 from starmill.engines.skirmish.simulation.game import (
     RECALL,
     SET,
@@ -56,6 +58,16 @@ _LEVEL_SKILL = (0.0, 0.0, 0.1, 0.22, 0.36, 0.52, 0.7, 0.94, 1.0, 1.0, 1.0)
 # Orders that people click again and again; doing so changes nothing.
 _AGAIN = frozenset({tactics.ATTACK, tactics.MOVE, 3666})
 _CAMERA_REACH = (10.0, 7.0)  # what is within this of the camera is on the screen
+
+
+@functools.cache
+def strategies() -> dict[str, Any]:
+    """Returns the bots' build plans by race name, from `strategies.json`."""
+    text = resources.files("starmill.engines.skirmish.players").joinpath(
+        "strategies.json"
+    )
+    plans: dict[str, Any] = json.loads(text.read_text("utf-8"))
+    return plans
 
 
 class Level(NamedTuple):
@@ -164,7 +176,7 @@ class Bot:
         """Chooses a style and looks at the map."""
         setup = game.players[player - 1]
         start = game.map.starts[setup.start]
-        race = rules.strategies()[macro.RACE_NAMES[self.race]]
+        race = strategies()[macro.RACE_NAMES[self.race]]
         self.style = self._style_name(race)
         style = race["styles"][self.style]
         ordered = sorted(

@@ -17,10 +17,10 @@ from starmill.engines.skirmish.players.situation import (
     Scene,
     ability_makers,
 )
-from starmill.engines.skirmish.simulation import entry_points, maps, rules
+from starmill.engines.skirmish.simulation import entry_points, ids, maps, rules
 
 RACE_NAMES = {1: "terran", 2: "zerg", 3: "protoss"}
-_LARVA = rules.LARVA
+_LARVA = ids.UNIT_LARVA
 
 
 @dataclasses.dataclass
@@ -56,8 +56,8 @@ def _id(name: str) -> int:
 def free_workers(scene: Scene) -> np.ndarray:
     """Returns own workers that mine or are idle, and for whom nothing else was found to do."""
     kinds = scene.abilities["kind"][scene.first[scene.workers]]
-    free = (kinds == rules.GATHER) | (scene.orders[scene.workers] == 0)
-    free &= scene.types[scene.workers] != rules.MULE_TYPE
+    free = (kinds == ids.KIND_GATHER) | (scene.orders[scene.workers] == 0)
+    free &= scene.types[scene.workers] != ids.UNIT_MULE
     found = scene.workers[free]
     if scene.busy:
         found = np.asarray([w for w in found if int(w) not in scene.busy], np.int64)
@@ -329,7 +329,7 @@ def unfinished(scene: Scene) -> list[Intent]:
 def _builder_ability(unit_type: int) -> int:
     """Returns the ability that puts a building of this type down, 0 if there is none."""
     table = rules.ability_rules()
-    made = (table["makes"] == unit_type) & (table["kind"] == rules.BUILD)
+    made = (table["makes"] == unit_type) & (table["kind"] == ids.KIND_BUILD)
     found = np.flatnonzero(made)
     return int(found[0]) if len(found) else 0
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from starmill.engines.skirmish.simulation import records, rules
+from starmill.engines.skirmish.simulation import ids, records, rules
 from starmill.engines.skirmish.simulation.game import Game
 
 _MASK = (1 << 64) - 1
@@ -144,7 +144,7 @@ class Scene:
         """Sets money aside for buildings that workers are on their way to put down."""
         stage = self.world.orders["stage"][self.rows, 0]
         rule = self.abilities[self.first]
-        waiting = (rule["kind"] == rules.BUILD) & (stage == 0)
+        waiting = (rule["kind"] == ids.KIND_BUILD) & (stage == 0)
         self.minerals -= int(rule["minerals"][waiting].sum())
         self.vespene -= int(rule["vespene"][waiting].sum())
 

@@ -16,7 +16,7 @@ from starmill.engines.skirmish.players.situation import (
     distance,
     mean,
 )
-from starmill.engines.skirmish.simulation import rules
+from starmill.engines.skirmish.simulation import ids, rules
 
 _A = rules.ability_names()
 _U = rules.unit_id
@@ -86,7 +86,7 @@ def _chrono(scene: Scene, dice: Dice) -> list[Intent]:
     ready = nexuses[scene.own["energy"][nexuses] >= 50]
     structures = scene.unit_rules["structure"][scene.types] != 0
     busy = np.flatnonzero(structures & scene.done & (scene.own["active"] == 1))
-    busy = _without(scene, busy, rules.BUFF_CHRONO)
+    busy = _without(scene, busy, ids.BUFF_CHRONO_BOOST)
     if len(ready) == 0 or len(busy) == 0:
         return []
     target = int(busy[0])
@@ -103,9 +103,9 @@ def _chrono(scene: Scene, dice: Dice) -> list[Intent]:
 def _queen_work(scene: Scene, dice: Dice) -> list[Intent]:
     """Injects, creep tumors and transfusions."""
     found = []
-    queens = scene.of(rules.QUEEN)
+    queens = scene.of(ids.UNIT_QUEEN)
     ready = queens[scene.own["energy"][queens] >= 25]
-    halls = _without(scene, scene.halls, rules.BUFF_INJECT)
+    halls = _without(scene, scene.halls, ids.BUFF_INJECT)
     for queen in ready[:2]:
         x, y = scene.point(int(queen))
         tags = (int(scene.tags[queen]),)
@@ -119,7 +119,7 @@ def _queen_work(scene: Scene, dice: Dice) -> list[Intent]:
         else:
             spot = (x + dice.below(9) - 4.0, y + dice.below(9) - 4.0)
             found.append(Intent(3691, tags, point=spot, where=spot))
-    tumors = scene.of(rules.TUMOR_BURROWED)
+    tumors = scene.of(ids.UNIT_CREEP_TUMOR_BURROWED)
     fresh = tumors[scene.own["wait"][tumors] == 0]
     if len(fresh) and dice.chance(0.5):
         tumor = int(fresh[0])
@@ -169,7 +169,7 @@ def _terran_fight(scene: Scene, dice: Dice) -> list[Intent]:
 def _terran_chores(scene: Scene, dice: Dice) -> list[Intent]:
     """Bunkers, depots, medivacs, vikings, a barracks that moves, repairs."""
     found = []
-    bunkers = scene.of(rules.BUNKER)
+    bunkers = scene.of(ids.UNIT_BUNKER)
     room = bunkers[scene.own["cargo_used"][bunkers] < 4]
     marines = scene.of(_U("Marine"))
     if len(room) and len(marines) > 5:
@@ -180,7 +180,7 @@ def _terran_chores(scene: Scene, dice: Dice) -> list[Intent]:
     depots = scene.of(_U("SupplyDepot"))
     if len(depots) and dice.chance(0.25):
         found.append(Intent(_A["Morph_SupplyDepot_Lower"], _tags(scene, depots[:6])))
-    medivacs = scene.of(rules.MEDIVAC)
+    medivacs = scene.of(ids.UNIT_MEDIVAC)
     empty = medivacs[scene.own["cargo_used"][medivacs] == 0]
     loaded = medivacs[scene.own["cargo_used"][medivacs] >= 4]
     if len(loaded):
@@ -329,7 +329,7 @@ def _zerg_fight(scene: Scene, dice: Dice) -> list[Intent]:
 def _zerg_chores(scene: Scene, dice: Dice) -> list[Intent]:
     """Overlords that scout, watch and carry; overseers; changelings; transfusions."""
     found = []
-    overlords = scene.of(rules.OVERLORD)
+    overlords = scene.of(ids.UNIT_OVERLORD)
     idle = overlords[scene.orders[overlords] == 0]
     if len(idle) and dice.chance(0.08):
         bases = scene.game.map.bases
@@ -358,7 +358,7 @@ def _zerg_chores(scene: Scene, dice: Dice) -> list[Intent]:
     rich = overseers[scene.own["energy"][overseers] >= 50]
     if len(rich) and dice.chance(0.2):
         found.append(Intent(181, (int(scene.tags[rich[0]]),)))
-    queens = scene.of(rules.QUEEN)
+    queens = scene.of(ids.UNIT_QUEEN)
     ready = queens[scene.own["energy"][queens] >= 50]
     hurt = queens[scene.own["health"][queens] < 60]
     if len(ready) and len(hurt) and hurt[0] != ready[0]:

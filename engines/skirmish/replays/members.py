@@ -12,10 +12,8 @@ from typing import Any
 
 from starmill.engines.replays import bit_packed
 from starmill.engines.skirmish import versions
+from starmill.engines.skirmish.simulation import ids
 from starmill.engines.skirmish.simulation.game import (
-    PROTOSS,
-    TERRAN,
-    ZERG,
     Game,
 )
 
@@ -239,7 +237,7 @@ def _user(facts: Facts, index: int) -> dict[str, Any]:
 
 def _race_preference(facts: Facts, index: int) -> int | None:
     # The lobby counts the races from 0 in this order; None stands for random.
-    order = {TERRAN: 0, ZERG: 1, PROTOSS: 2}
+    order = {ids.TERRAN: 0, ids.ZERG: 1, ids.PROTOSS: 2}
     return order.get(facts.game.players[index].race_requested)
 
 

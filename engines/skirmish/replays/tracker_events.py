@@ -14,7 +14,6 @@ from starmill.schema import vocab
 
 STATS_PERIOD = 160  # loops between two rounds of statistics, as in the real game
 _TAG_MASK = (1 << records.TAG_SHIFT) - 1
-_KINDS = {name: number for number, name in enumerate(records.EVENT_KINDS)}
 _STATS = (
     *("MineralsCurrent", "VespeneCurrent"),
     *("MineralsCollectionRate", "VespeneCollectionRate"),
@@ -93,17 +92,17 @@ class Tracker:
         loop, kind, tag = int(row["loop"]), int(row["kind"]), int(row["tag"])
         unit_type = int(row["unit_type"])
         player = int(row["player"])
-        if kind == _KINDS["upgrade"]:
+        if kind == records.EVENT_UPGRADED:
             name = self._upgrade_names.get(unit_type, b"Upgrade%d" % unit_type)
             fields = {"m_playerId": player, "m_upgradeTypeName": name, "m_count": 1}
             yield loop, "Upgrade", fields
             return
         here = {"m_x": _cell(row["x"]), "m_y": _cell(row["y"])}
         name = self._unit_names.get(unit_type, b"Unit%d" % unit_type)
-        owner = player if player < records.NEUTRAL else 0
+        owner = player if player < records.OWNER_NEUTRAL else 0
         whose = {"m_controlPlayerId": owner, "m_upkeepPlayerId": owner}
         unit = {**_tag_fields(tag), "m_unitTypeName": name}
-        if kind == _KINDS["born"]:
+        if kind == records.EVENT_BORN:
             creator = dict.fromkeys(
                 (
                     "m_creatorUnitTagIndex",
@@ -112,13 +111,13 @@ class Tracker:
                 )
             )
             yield loop, "UnitBorn", {**unit, **whose, **here, **creator}
-        elif kind == _KINDS["started"]:
+        elif kind == records.EVENT_STARTED:
             yield loop, "UnitInit", {**unit, **whose, **here}
-        elif kind == _KINDS["finished"]:
+        elif kind == records.EVENT_FINISHED:
             yield loop, "UnitDone", _tag_fields(tag)
-        elif kind == _KINDS["changed"]:
+        elif kind == records.EVENT_TYPE_CHANGED:
             yield loop, "UnitTypeChange", unit
-        elif kind == _KINDS["died"]:
+        elif kind == records.EVENT_DIED:
             yield loop, "UnitDied", {**_tag_fields(tag), **here, **self._killer(row)}
 
     def _killer(self, row: np.void) -> dict[str, int | None]:
@@ -128,7 +127,7 @@ class Tracker:
             return dict.fromkeys((*names, "m_killerUnitTagRecycle"))
         rows = self._game.rows_of([tag])
         owner = int(self._game.world.units["owner"][rows[0]]) if len(rows) else None
-        killer = owner if owner is not None and owner < records.NEUTRAL else None
+        killer = owner if owner is not None and owner < records.OWNER_NEUTRAL else None
         return {"m_killerPlayerId": killer, **_tag_fields(tag, "m_killerUnitTag")}
 
     def _stats(self, player: int) -> dict[str, Any]:

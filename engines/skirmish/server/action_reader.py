@@ -22,7 +22,7 @@ from starmill.engines.skirmish.observation import (
     feature_layers,
     visible_units,
 )
-from starmill.engines.skirmish.simulation import action_results, rules
+from starmill.engines.skirmish.simulation import action_results, ids, rules
 from starmill.engines.skirmish.simulation.game import (
     RECALL,
     Autocast,
@@ -233,7 +233,7 @@ class ActionReader:
         seen = self._seen()
         kind = seen.units["unit_type"][seen.units["tag"] == tag][0]
         alike = (seen.units["unit_type"] == kind) & (
-            seen.alliance == visible_units.SELF
+            seen.alliance == visible_units.ALLIANCE_SELF
         )
         alike &= self._pictures.on_screen(seen)
         return tuple(int(t) for t in seen.units["tag"][alike])
@@ -292,7 +292,7 @@ class ActionReader:
         return self._select(self._added(tags) if add else tags)
 
     def _panel(self, kind: str) -> Answer:
-        wanted = rules.UNLOAD_ALL if kind == "cargo_panel" else rules.CANCEL_LAST
+        wanted = ids.KIND_UNLOAD_ALL if kind == "cargo_panel" else ids.KIND_CANCEL_LAST
         kinds = rules.ability_rules()["kind"]
         for row in self._game.rows_of(self.selection()):
             for ability in self._game.available_abilities(int(row)):
@@ -319,9 +319,9 @@ class ActionReader:
         if kind == "select_army":
             chosen = mine & (unit_rules["army"][types] == 1)
         elif kind == "select_warp_gates":
-            chosen = mine & (types == rules.WARP_GATE)
+            chosen = mine & (types == ids.UNIT_WARP_GATE)
         elif kind == "select_larva":
-            chosen = mine & (types == rules.LARVA)
+            chosen = mine & (types == ids.UNIT_LARVA)
         elif kind == "select_idle_worker":
             chosen = mine & (unit_rules["worker"][types] == 1)
             chosen &= units["order_count"] == 0

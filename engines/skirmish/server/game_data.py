@@ -6,7 +6,7 @@ In: which tables are wanted. Out: a ResponseData from the rules and the schema's
 import numpy as np
 
 from starmill.converters.protos import data_pb2, sc2api_pb2
-from starmill.engines.skirmish.simulation import rules
+from starmill.engines.skirmish.simulation import ids, rules
 from starmill.schema import vocab
 
 _ATTRIBUTES = {
@@ -73,7 +73,7 @@ def _abilities() -> list[data_pb2.AbilityData]:
                 entry.remaps_to_ability_id = general
             entry.target = _TARGETS[int(rule["target"])]
             entry.cast_range = float(rule["range"])
-            entry.is_building = int(rule["kind"]) == rules.BUILD
+            entry.is_building = int(rule["kind"]) == ids.KIND_BUILD
             footprint = rules.unit_rules()["footprint"][rule["makes"]]
             entry.footprint_radius = float(footprint) / 2
         found.append(entry)
@@ -82,12 +82,12 @@ def _abilities() -> list[data_pb2.AbilityData]:
 
 def _maker(ability_rules: np.ndarray) -> dict[int, int]:
     making = {
-        rules.TRAIN,
-        rules.WARP,
-        rules.BUILD,
-        rules.ADD_ON,
-        rules.MORPH,
-        rules.HATCH,
+        ids.KIND_TRAIN,
+        ids.KIND_WARP,
+        ids.KIND_BUILD,
+        ids.KIND_ADD_ON,
+        ids.KIND_MORPH,
+        ids.KIND_HATCH,
     }
     makers: dict[int, int] = {}
     for number, rule in enumerate(ability_rules):
@@ -132,7 +132,7 @@ def _fill_unit(
     if rule["counts_as"]:
         entry.tech_alias.append(int(rule["counts_as"]))
     bits = int(rule["attributes"])
-    for name, bit in rules.ATTRIBUTES.items():
+    for name, bit in ids.ATTRIBUTES.items():
         if bits & bit:
             entry.attributes.append(_ATTRIBUTES[name])
     for prefix, kind in (

@@ -14,10 +14,10 @@ from starmill.engines.skirmish import versions
 from starmill.engines.skirmish.players import bots
 from starmill.engines.skirmish.replays import members, recorder
 from starmill.engines.skirmish.server import faults, lockstep
-from starmill.engines.skirmish.simulation import game, maps, records
+from starmill.engines.skirmish.simulation import game, ids, maps, records
 from starmill.schema import errors
 
-_DIED = records.EVENT_KINDS.index("died")
+_DIED = records.EVENT_DIED
 _WATCH_LOOPS = 160
 
 
@@ -54,7 +54,7 @@ class Plan:
             found.append(
                 game.PlayerSetup(
                     race_requested=seat.race,
-                    race=race if seat.race == game.RANDOM else seat.race,
+                    race=race if seat.race == ids.RANDOM else seat.race,
                     start=first_start if index == 0 else 1 - first_start,
                     income=level.income,
                     all_visible=level.all_visible or self.disable_fog,

@@ -12,7 +12,7 @@ from starmill.engines.skirmish.simulation import game, records
 
 # The game's ring of events is emptied at least this often.
 _CHUNK_LOOPS = 512
-_DIED = records.EVENT_KINDS.index("died")
+_DIED = records.EVENT_DIED
 
 
 class Rerun:

@@ -6,17 +6,15 @@ least a half, for each hit; shields take it first. Nobody shoots at what its sid
 
 import numpy as np
 
-from starmill.engines.skirmish.simulation import rules
+from starmill.engines.skirmish.simulation import ids
 from starmill.engines.skirmish.simulation.movement import face, walk
 from starmill.engines.skirmish.simulation.records import (
     LOOP,
-    NEUTRAL,
+    OWNER_NEUTRAL,
     ROWS,
     State,
 )
 from starmill.engines.skirmish.simulation.units import (
-    ALERT_BUILDING_ATTACKED,
-    ALERT_UNIT_ATTACKED,
     add_buff,
     alert,
     distance,
@@ -81,13 +79,13 @@ def _worth(w: State, target: int) -> float:
     armed = rule.ground_damage > 0 or rule.air_damage > 0
     if armed and not rule.worker:
         return 0.0
-    if rule.worker or w.units[target].unit_type == rules.MEDIVAC:
+    if rule.worker or w.units[target].unit_type == ids.UNIT_MEDIVAC:
         return 4.0
     if w.units[target].cargo_count > 0:
         return 0.0
     if rule.structure:
         return 14.0
-    return 20.0 if w.units[target].unit_type != rules.LARVA else 60.0
+    return 20.0 if w.units[target].unit_type != ids.UNIT_LARVA else 60.0
 
 
 @kernel
@@ -125,7 +123,7 @@ def _armor(w: State, target: int) -> float:
     armor = rule.armor + unit.armor_level
     if (
         rule.up0_stat == 6
-        and unit.owner != NEUTRAL
+        and unit.owner != OWNER_NEUTRAL
         and w.upgrades[unit.owner, rule.up0]
     ):
         armor += rule.up0_amount
@@ -150,9 +148,9 @@ def hurt(w: State, target: int, attacker: int, amount: float, hits: int) -> None
             unit.health -= rest
         else:
             unit.health -= health_hit
-    kind = ALERT_UNIT_ATTACKED
+    kind = ids.ALERT_UNIT_UNDER_ATTACK
     if w.unit_rules[unit.unit_type].structure:
-        kind = ALERT_BUILDING_ATTACKED
+        kind = ids.ALERT_BUILDING_UNDER_ATTACK
     alert(w, unit.owner, kind, unit.x, unit.y)
     if unit.health <= 0.0:
         kill(w, target, attacker)
@@ -175,12 +173,12 @@ def _damage(w: State, row: int, target: int) -> float:
         damage += bonus
         if rule.up0_stat == 5 and w.upgrades[unit.owner, rule.up0]:
             damage += rule.up0_amount
-        if has_buff(w, row, rules.BUFF_PRISMATIC):
+        if has_buff(w, row, ids.BUFF_PRISMATIC_ALIGNMENT):
             damage += 6.0
     if rule.suicide and attributes & 16:
         damage = 80.0
     ranged = rule.ground_range > 2.0
-    if ranged and has_buff(w, target, rules.BUFF_GUARDIAN):
+    if ranged and has_buff(w, target, ids.BUFF_GUARDIAN_SHIELD):
         damage -= 2.0
     return damage
 
@@ -214,7 +212,7 @@ def _cooldown(w: State, row: int, flying: bool) -> float:
         loops /= 1.0 + rule.up1_amount
     for k in range(unit.buff_count):
         buff = w.buffs[row, k].id
-        if buff == rules.BUFF_STIM or buff == rules.BUFF_STIM_MARAUDER:
+        if buff == ids.BUFF_STIM or buff == ids.BUFF_STIM_MARAUDER:
             loops /= 1.5
     return loops
 
@@ -234,11 +232,11 @@ def strike(w: State, row: int, target: int) -> None:
         _splash(w, row, target, splash)
     if w.units[target].alive:
         slows = (
-            unit.unit_type == rules.MARAUDER
-            and w.upgrades[unit.owner, rules.UPGRADE_CONCUSSIVE]
+            unit.unit_type == ids.UNIT_MARAUDER
+            and w.upgrades[unit.owner, ids.UPGRADE_CONCUSSIVE_SHELLS]
         )
         if slows and not w.unit_rules[w.units[target].unit_type].structure:
-            add_buff(w, target, rules.BUFF_SLOW, 24, row)
+            add_buff(w, target, ids.BUFF_SLOW, 24, row)
         hits = rule.air_hits if flying else rule.ground_hits
         hurt(w, target, row, _damage(w, row, target), hits)
     if rule.suicide:

@@ -6,19 +6,16 @@ shows gathering on the way out and returning on the way back, as in the game.
 
 import numpy as np
 
-from starmill.engines.skirmish.simulation import rules
+from starmill.engines.skirmish.simulation import ids
 from starmill.engines.skirmish.simulation.movement import walk
 from starmill.engines.skirmish.simulation.records import (
     CHANGED,
     LOOP,
-    NEUTRAL,
+    OWNER_NEUTRAL,
     ROWS,
     State,
 )
 from starmill.engines.skirmish.simulation.units import (
-    ALERT_LARVA,
-    ALERT_MINERALS_EXHAUSTED,
-    ALERT_VESPENE_EXHAUSTED,
     add_buff,
     alert,
     distance,
@@ -73,7 +70,7 @@ def free_patch(w: State, worker: int, x: float, y: float, any_patch: bool) -> in
     best, best_score = -1, 1e18
     for row in range(w.clock[ROWS]):
         unit = w.units[row]
-        if unit.alive == 0 or unit.owner != NEUTRAL:
+        if unit.alive == 0 or unit.owner != OWNER_NEUTRAL:
             continue
         if w.unit_rules[unit.unit_type].mineral_field == 0:
             continue
@@ -112,11 +109,11 @@ def _load(w: State, row: int, resource: int) -> None:
         load = min(load, source.minerals)
         source.minerals -= load
         unit.carry_minerals = load
-        buff = rules.BUFF_CARRY_RICH if rule.rich else rules.BUFF_CARRY_MINERALS
+        buff = ids.BUFF_CARRY_RICH_MINERALS if rule.rich else ids.BUFF_CARRY_MINERALS
         add_buff(w, row, buff, 0, row)
         source.engaged = 0
         if source.minerals <= 0:
-            alert(w, unit.owner, ALERT_MINERALS_EXHAUSTED, source.x, source.y)
+            alert(w, unit.owner, ids.ALERT_MINERALS_EXHAUSTED, source.x, source.y)
             remove(w, resource)
         return
     geyser = source.host
@@ -128,9 +125,9 @@ def _load(w: State, row: int, resource: int) -> None:
     unit.carry_vespene = load
     if load > 0:
         race = w.unit_rules[unit.unit_type].race
-        add_buff(w, row, rules.BUFF_CARRY_GAS[race], 0, row)
+        add_buff(w, row, ids.BUFF_CARRY_GAS[race], 0, row)
     if source.vespene <= 0:
-        alert(w, unit.owner, ALERT_VESPENE_EXHAUSTED, source.x, source.y)
+        alert(w, unit.owner, ids.ALERT_VESPENE_EXHAUSTED, source.x, source.y)
 
 
 @kernel
@@ -139,10 +136,10 @@ def drop_load(w: State, row: int) -> None:
     unit = w.units[row]
     unit.carry_minerals = 0
     unit.carry_vespene = 0
-    remove_buff(w, row, rules.BUFF_CARRY_MINERALS)
-    remove_buff(w, row, rules.BUFF_CARRY_RICH)
+    remove_buff(w, row, ids.BUFF_CARRY_MINERALS)
+    remove_buff(w, row, ids.BUFF_CARRY_RICH_MINERALS)
     for race in range(1, 4):
-        remove_buff(w, row, rules.BUFF_CARRY_GAS[race])
+        remove_buff(w, row, ids.BUFF_CARRY_GAS[race])
 
 
 @kernel
@@ -241,7 +238,7 @@ def make_larvae(w: State, row: int) -> None:
     own = 0
     for other in range(w.clock[ROWS]):
         larva = w.units[other]
-        if larva.alive and larva.unit_type == rules.LARVA and larva.host == row:
+        if larva.alive and larva.unit_type == ids.UNIT_LARVA and larva.host == row:
             own += 1
     born = 0
     if own < 3:
@@ -250,15 +247,15 @@ def make_larvae(w: State, row: int) -> None:
             unit.wait = 0.0
             born = 1
     for k in range(unit.buff_count):
-        if w.buffs[row, k].id == rules.BUFF_INJECT and w.buffs[row, k].remain == 1:
+        if w.buffs[row, k].id == ids.BUFF_INJECT and w.buffs[row, k].remain == 1:
             born += INJECT_LARVAE
-            alert(w, unit.owner, ALERT_LARVA, unit.x, unit.y)
+            alert(w, unit.owner, ids.ALERT_LARVA_HATCHED, unit.x, unit.y)
     for _ in range(born):
         if own >= MAX_LARVAE:
             return
         x = unit.x - 3.0 + 1.2 * (own % 6)
         y = unit.y - 3.2 - 0.6 * (own // 6)
-        larva_row = spawn(w, rules.LARVA, unit.owner, x, y, 1.0)
+        larva_row = spawn(w, ids.UNIT_LARVA, unit.owner, x, y, 1.0)
         if larva_row >= 0:
             w.units[larva_row].host = row
         own += 1
@@ -287,8 +284,8 @@ def _count_unit(w: State, row: int) -> None:
         return
     if rule.structure and not rule.summoned:
         player.building_count += 1
-    if unit.unit_type == rules.EGG:
-        twins = 2 if unit.next_type == rules.ZERGLING else 1
+    if unit.unit_type == ids.UNIT_EGG:
+        twins = 2 if unit.next_type == ids.UNIT_ZERGLING else 1
         _count_food(w, unit.owner, unit.next_type, twins)
         w.pending[unit.owner, unit.next_type] += 1
     _count_food(w, unit.owner, unit.unit_type, 1)
@@ -300,10 +297,10 @@ def _count_unit(w: State, row: int) -> None:
         return
     player.food_cap += rule.provides
     for k in range(unit.buff_count):
-        if w.buffs[row, k].id == rules.BUFF_SUPPLY:
+        if w.buffs[row, k].id == ids.BUFF_SUPPLY_DROP:
             player.food_cap += 8
-    player.warp_gate_count += unit.unit_type == rules.WARP_GATE
-    player.larva_count += unit.unit_type == rules.LARVA
+    player.warp_gate_count += unit.unit_type == ids.UNIT_WARP_GATE
+    player.larva_count += unit.unit_type == ids.UNIT_LARVA
     kind = unit.unit_type
     while kind != 0:  # a hive is also a lair and a hatchery
         w.counts[unit.owner, kind] += 1
@@ -318,11 +315,11 @@ def _count_orders(w: State, row: int) -> None:
         order = w.orders[row, k]
         ability = w.ability_rules[order.ability]
         kind = ability.kind
-        if kind == rules.TRAIN:
+        if kind == ids.KIND_TRAIN:
             w.pending[unit.owner, ability.makes] += 1
             if order.stage == 1:
                 _count_food(w, unit.owner, ability.makes, 1)
-        elif (kind == rules.BUILD and order.stage == 0) or kind == rules.MORPH:
+        elif (kind == ids.KIND_BUILD and order.stage == 0) or kind == ids.KIND_MORPH:
             w.pending[unit.owner, ability.makes] += 1
 
 
@@ -384,7 +381,7 @@ def _count_patch(w: State, row: int) -> None:
 def _count_worker(w: State, row: int) -> None:
     order = w.orders[row, 0]
     kind = w.ability_rules[order.ability].kind
-    if kind != rules.GATHER and kind != rules.RETURN:
+    if kind != ids.KIND_GATHER and kind != ids.KIND_RETURN:
         return
     source = find(w, order.target_tag)
     if source < 0:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from starmill.engines.skirmish.simulation import rules
+from starmill.engines.skirmish.simulation import ids
 from starmill.engines.skirmish.simulation.combat import (
     hurt,
     nearest_target,
@@ -24,7 +24,6 @@ from starmill.engines.skirmish.simulation.records import (
     State,
 )
 from starmill.engines.skirmish.simulation.units import (
-    ALERT_MULE_EXPIRED,
     add_buff,
     alert,
     distance,
@@ -85,13 +84,13 @@ def _touch(w: State, k: int, row: int) -> None:
     """What an effect does to one unit within it."""
     entry = w.effects[k]
     unit = w.units[row]
-    if entry.id == rules.EFFECT_STORM:
-        add_buff(w, row, rules.BUFF_STORM, EFFECT_PERIOD + 1, -1)
+    if entry.id == ids.EFFECT_STORM:
+        add_buff(w, row, ids.BUFF_STORM, EFFECT_PERIOD + 1, -1)
         _drain(w, row, 80.0 * EFFECT_PERIOD / 64.0)
-    elif entry.id == rules.EFFECT_GUARDIAN:
+    elif entry.id == ids.EFFECT_GUARDIAN_SHIELD:
         if unit.owner == entry.owner:
-            add_buff(w, row, rules.BUFF_GUARDIAN, EFFECT_PERIOD + 1, -1)
-    elif entry.id == rules.EFFECT_BILE and entry.remain <= 0:
+            add_buff(w, row, ids.BUFF_GUARDIAN_SHIELD, EFFECT_PERIOD + 1, -1)
+    elif entry.id == ids.EFFECT_BILE and entry.remain <= 0:
         _drain(w, row, 60.0)
 
 
@@ -179,8 +178,8 @@ def refresh(w: State, row: int) -> None:
         unit.buff_remain = int(unit.life)
         unit.buff_max = unit.life_max
         if unit.life <= 0.0:
-            if unit.unit_type == rules.MULE_TYPE:
-                alert(w, unit.owner, ALERT_MULE_EXPIRED, unit.x, unit.y)
+            if unit.unit_type == ids.UNIT_MULE:
+                alert(w, unit.owner, ids.ALERT_MULE_EXPIRED, unit.x, unit.y)
             remove(w, row)
 
 
@@ -188,7 +187,7 @@ def refresh(w: State, row: int) -> None:
 def uncloak(w: State, row: int) -> None:
     """Ends a unit's cloak."""
     w.units[row].cloaked = 0
-    remove_buff(w, row, rules.BUFF_CLOAK)
+    remove_buff(w, row, ids.BUFF_CLOAK)
 
 
 @kernel
@@ -224,22 +223,22 @@ def _cast_alone(w: State, row: int, ability: int) -> None:
     rule = w.ability_rules[ability]
     spell = rule.spell
     loops = int(rule.loops)
-    if spell == rules.STIM:
+    if spell == ids.SPELL_STIM:
         unit.health -= rule.health
         add_buff(w, row, rule.buff, loops, row)
-    elif spell == rules.CLOAK_ON:
+    elif spell == ids.SPELL_CLOAK_ON:
         unit.cloaked = 1
         add_buff(w, row, rule.buff, 0, row)
-    elif spell == rules.CLOAK_OFF:
+    elif spell == ids.SPELL_CLOAK_OFF:
         uncloak(w, row)
-    elif spell == rules.BUFF:
+    elif spell == ids.SPELL_BUFF:
         add_buff(w, row, rule.buff, loops, row)
-    elif spell == rules.AURA:
+    elif spell == ids.SPELL_AURA:
         effect = rule.effect
         k = add_effect(w, effect, unit.owner, unit.x, unit.y, rule.radius, loops)
         if k >= 0:
             w.effects[k].source = row
-    elif spell == rules.EXPLODE:
+    elif spell == ids.SPELL_EXPLODE:
         target = nearest_target(w, row, 2.0)
         if target >= 0:
             strike(w, row, target)
@@ -248,7 +247,7 @@ def _cast_alone(w: State, row: int, ability: int) -> None:
     else:
         x, y = exit_point(w, row, 4)
         made = _summon(w, row, ability, x, y)
-        if made >= 0 and spell == rules.HALLUCINATION:
+        if made >= 0 and spell == ids.SPELL_HALLUCINATION:
             w.units[made].hallucination = 1
 
 
@@ -256,11 +255,11 @@ def _cast_alone(w: State, row: int, ability: int) -> None:
 def _cast_point(w: State, row: int, ability: int, x: float, y: float) -> None:
     unit = w.units[row]
     rule = w.ability_rules[ability]
-    if rule.spell == rules.EFFECT:
+    if rule.spell == ids.SPELL_EFFECT:
         add_effect(w, rule.effect, unit.owner, x, y, rule.radius, int(rule.loops))
-    elif rule.spell == rules.BLINK:
+    elif rule.spell == ids.SPELL_BLINK:
         _blink(w, row, x, y, rule.range)
-    elif rule.spell == rules.SUMMON:
+    elif rule.spell == ids.SPELL_SUMMON:
         _summon(w, row, ability, x, y)
 
 
@@ -269,18 +268,18 @@ def _cast_unit(w: State, row: int, ability: int, target: int) -> None:
     rule = w.ability_rules[ability]
     victim = w.units[target]
     spell = rule.spell
-    if spell == rules.MULE:
+    if spell == ids.SPELL_MULE:
         made = _summon(w, row, ability, victim.x, victim.y)
         if made >= 0:
             gather = w.unit_rules[rule.makes].gather
             push_order(w, made, gather, 2, victim.tag, 0.0, 0.0)
-    elif spell == rules.DAMAGE:
+    elif spell == ids.SPELL_DAMAGE:
         hurt(w, target, row, rule.amount, 1)
-    elif spell == rules.FEEDBACK:
+    elif spell == ids.SPELL_FEEDBACK:
         amount = victim.energy * 0.5
         victim.energy = 0.0
         _drain(w, target, amount)
-    elif spell == rules.TRANSFUSE:
+    elif spell == ids.SPELL_TRANSFUSE:
         victim.health = min(victim.health + rule.amount, victim.health_max)
     elif rule.buff:
         add_buff(w, target, rule.buff, int(rule.loops), row)
@@ -317,7 +316,7 @@ def spell_order(w: State, row: int) -> bool:
         order.x = w.units[target].x
         order.y = w.units[target].y
         room = w.units[target].radius + unit.radius
-    near = rule.spell == rules.BLINK
+    near = rule.spell == ids.SPELL_BLINK
     near = near or walk(w, row, order.x, order.y, rule.range + room)
     if not near:  # buildings give up; others keep walking
         return w.unit_rules[unit.unit_type].speed <= 0.0
@@ -386,5 +385,5 @@ def charge(w: State, row: int) -> None:
     if 1.0 < gap < 4.0 and is_clear(
         w, unit.x, unit.y, w.units[target].x, w.units[target].y
     ):
-        add_buff(w, row, rules.BUFF_CHARGE, 56, row)
+        add_buff(w, row, ids.BUFF_CHARGE, 56, row)
         unit.wait = w.clock[LOOP] + 157.0

@@ -17,10 +17,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from starmill.engines.skirmish.simulation import entry_points, maps, opening, records
+from starmill.engines.skirmish.simulation import (
+    entry_points,
+    ids,
+    maps,
+    opening,
+    records,
+)
 from starmill.schema import errors
 
-TERRAN, ZERG, PROTOSS, RANDOM = 1, 2, 3, 4
 NO_TARGET = 0
 # Four minutes in which nobody earns, makes or destroys anything: nobody will.
 STALEMATE_LOOPS = 5376
@@ -44,7 +49,10 @@ class PlayerSetup:
     all_visible: bool = False
 
     def __post_init__(self) -> None:
-        if self.race not in {TERRAN, ZERG, PROTOSS} or self.start not in {0, 1}:
+        if self.race not in {ids.TERRAN, ids.ZERG, ids.PROTOSS} or self.start not in {
+            0,
+            1,
+        }:
             raise errors.ConfigError(
                 f"player setup: expected race 1 to 3 and start 0 or 1, found {self!r}"
             )

@@ -4,7 +4,7 @@ The order within a loop is fixed: units in order of their rows, then bodies part
 counts are taken, and every few loops the ground and the view are drawn anew.
 """
 
-from starmill.engines.skirmish.simulation import rules
+from starmill.engines.skirmish.simulation import ids
 from starmill.engines.skirmish.simulation.combat import (
     attack_order,
     crew_fires,
@@ -40,7 +40,7 @@ from starmill.engines.skirmish.simulation.production import (
 from starmill.engines.skirmish.simulation.records import (
     LOOP,
     MAX_CARGO,
-    NEUTRAL,
+    OWNER_NEUTRAL,
     ROWS,
     State,
 )
@@ -207,7 +207,7 @@ def _tumor_order(w: State, row: int) -> bool:
     x, y = snap(1, order.x), snap(1, order.y)
     if placement_error(w, unit.owner, rule.makes, x, y) != SUCCESS:
         return True
-    if unit.unit_type == rules.TUMOR_BURROWED:
+    if unit.unit_type == ids.UNIT_CREEP_TUMOR_BURROWED:
         if unit.wait > 0.0:  # a tumor spreads once
             return True
         unit.wait = 1.0
@@ -235,10 +235,10 @@ def _return_order(w: State, row: int) -> bool:
 def _go_fight(w: State, row: int) -> bool:
     unit = w.units[row]
     rule = w.unit_rules[unit.unit_type]
-    if unit.unit_type == rules.ZEALOT and w.upgrades[unit.owner, 86]:
+    if unit.unit_type == ids.UNIT_ZEALOT and w.upgrades[unit.owner, 86]:
         charge(w, row)
     if rule.ground_damage <= 0 and rule.air_damage <= 0:
-        if unit.unit_type == rules.MEDIVAC and tend(w, row, 7.0, False):
+        if unit.unit_type == ids.UNIT_MEDIVAC and tend(w, row, 7.0, False):
             return False
         return _move_order(w, row)
     return attack_order(w, row, rule.speed > 0.0)
@@ -247,21 +247,21 @@ def _go_fight(w: State, row: int) -> bool:
 @kernel
 def _make_step(w: State, row: int, kind: int) -> bool:
     """The next loop of an order that makes or becomes something. True when it is done."""
-    if kind == rules.BUILD:
+    if kind == ids.KIND_BUILD:
         return build_order(w, row)
-    if kind == rules.MORPH:
+    if kind == ids.KIND_MORPH:
         return morph_order(w, row)
-    if kind == rules.HATCH:
+    if kind == ids.KIND_HATCH:
         return hatch_order(w, row)
-    if kind == rules.ADD_ON:
+    if kind == ids.KIND_ADD_ON:
         return start_add_on(w, row)
-    if kind == rules.LAND:
+    if kind == ids.KIND_LAND:
         return land_order(w, row)
-    if kind == rules.ARCHON:
+    if kind == ids.KIND_ARCHON:
         return archon_order(w, row)
-    if kind == rules.TUMOR:
+    if kind == ids.KIND_TUMOR:
         return _tumor_order(w, row)
-    if kind == rules.TRAIN or kind == rules.RESEARCH:
+    if kind == ids.KIND_TRAIN or kind == ids.KIND_RESEARCH:
         work_queue(w, row)
         return False
     return True
@@ -270,15 +270,15 @@ def _make_step(w: State, row: int, kind: int) -> bool:
 @kernel
 def _go_step(w: State, row: int, kind: int) -> bool:
     """The next loop of an order to go and do something. True when it is done."""
-    if kind == rules.SPELL:
+    if kind == ids.KIND_SPELL:
         return spell_order(w, row)
-    if kind == rules.LOAD:
+    if kind == ids.KIND_LOAD:
         return _load_order(w, row)
-    if kind == rules.SMART:
+    if kind == ids.KIND_SMART:
         return _board_order(w, row)
-    if kind == rules.UNLOAD_AT:
+    if kind == ids.KIND_UNLOAD_AT:
         return _unload_order(w, row)
-    if kind == rules.PATROL:
+    if kind == ids.KIND_PATROL:
         return _patrol_order(w, row)
     return _repair_order(w, row)
 
@@ -286,8 +286,10 @@ def _go_step(w: State, row: int, kind: int) -> bool:
 @kernel
 def _goes_and_does(kind: int) -> bool:
     """Returns whether an order of this kind is carried out by `_go_step`."""
-    transport = kind == rules.LOAD or kind == rules.SMART or kind == rules.UNLOAD_AT
-    other = kind == rules.PATROL or kind == rules.REPAIR or kind == rules.SPELL
+    transport = (
+        kind == ids.KIND_LOAD or kind == ids.KIND_SMART or kind == ids.KIND_UNLOAD_AT
+    )
+    other = kind == ids.KIND_PATROL or kind == ids.KIND_REPAIR or kind == ids.KIND_SPELL
     return transport or other
 
 
@@ -296,13 +298,13 @@ def _act(w: State, row: int) -> None:
     """The next loop of the unit's first order."""
     kind = w.ability_rules[w.orders[row, 0].ability].kind
     tag = w.units[row].tag
-    if kind == rules.GATHER:
+    if kind == ids.KIND_GATHER:
         done = gather_order(w, row)
-    elif kind == rules.MOVE:
+    elif kind == ids.KIND_MOVE:
         done = _move_order(w, row)
-    elif kind == rules.ATTACK:
+    elif kind == ids.KIND_ATTACK:
         done = _go_fight(w, row)
-    elif kind == rules.RETURN:
+    elif kind == ids.KIND_RETURN:
         done = _return_order(w, row)
     elif _goes_and_does(kind):
         done = _go_step(w, row, kind)
@@ -322,13 +324,13 @@ def _idle(w: State, row: int) -> None:
     if rule.ground_damage > 0 or rule.air_damage > 0:
         if rule.needs_power == 0 or unit.powered:
             defend(w, row)
-    elif unit.unit_type == rules.MEDIVAC:
+    elif unit.unit_type == ids.UNIT_MEDIVAC:
         tend(w, row, 6.0, False)
-    elif unit.unit_type == rules.SHIELD_BATTERY and unit.powered:
+    elif unit.unit_type == ids.UNIT_SHIELD_BATTERY and unit.powered:
         tend(w, row, 6.0, True)
-    elif unit.unit_type == rules.GATEWAY and unit.powered:
+    elif unit.unit_type == ids.UNIT_GATEWAY and unit.powered:
         wanted = unit.autocast & (1 << AUTOCAST_WARP_GATE) == 0
-        if wanted and w.upgrades[unit.owner, rules.UPGRADE_WARP_GATE]:
+        if wanted and w.upgrades[unit.owner, ids.UPGRADE_WARP_GATE]:
             push_order(w, row, MORPH_WARP_GATE, 0, 0, 0.0, 0.0)
 
 
@@ -348,7 +350,7 @@ def _wander(w: State, row: int) -> None:
 def _live(w: State, row: int) -> None:
     """One loop in the life of one unit."""
     unit = w.units[row]
-    if unit.owner == NEUTRAL:
+    if unit.owner == OWNER_NEUTRAL:
         if w.unit_rules[unit.unit_type].critter:
             _wander(w, row)
         return
@@ -366,7 +368,7 @@ def _live(w: State, row: int) -> None:
     if unit.alive == 0:
         return
     unit.cooldown = max(unit.cooldown - 1.0, -1.0)
-    if unit.unit_type == rules.BUNKER:
+    if unit.unit_type == ids.UNIT_BUNKER:
         crew_fires(w, row)
     if unit.order_count > 0:
         _act(w, row)

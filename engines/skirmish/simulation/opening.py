@@ -4,6 +4,7 @@ import numpy as np
 
 from starmill.engines.skirmish.simulation import (
     entry_points,
+    ids,
     maps,
     records,
     rules,
@@ -36,7 +37,7 @@ def _put_neutrals(world: World, game_map: maps.GameMap) -> None:
     for base in game_map.bases:
         for item in base.resources:
             row = entry_points.spawn(
-                world.state, item.unit_type, records.NEUTRAL, item.x, item.y, 1.0
+                world.state, item.unit_type, records.OWNER_NEUTRAL, item.x, item.y, 1.0
             )
             world.units[row]["minerals"] = item.minerals
             world.units[row]["vespene"] = item.vespene
@@ -48,7 +49,7 @@ def _put_neutrals(world: World, game_map: maps.GameMap) -> None:
         column, line = int(base.x), int(base.y)
         world.occupied[line - 2 : line + 3, column - 2 : column + 3] &= 1
     for unit_type, x, y in game_map.neutrals:
-        entry_points.spawn(world.state, unit_type, records.NEUTRAL, x, y, 1.0)
+        entry_points.spawn(world.state, unit_type, records.OWNER_NEUTRAL, x, y, 1.0)
         if unit_type == maps.ROCK:
             _mark(world, x, y, (3.0, 3.0), 1)
             world.walkable[int(y) // 2 - 1 : int(y) // 2 + 1, int(x) // 2] = 0
@@ -89,7 +90,7 @@ def _put_player(world: World, player: int, race: int, base: maps.Base) -> None:
         for index in range(3):
             row = entry_points.spawn(
                 world.state,
-                rules.LARVA,
+                ids.UNIT_LARVA,
                 player,
                 base.x - 2.0 + index,
                 base.y - 3.2,
@@ -97,7 +98,7 @@ def _put_player(world: World, player: int, race: int, base: maps.Base) -> None:
             )
             units[row]["host"] = hall
         entry_points.spawn(
-            world.state, rules.OVERLORD, player, base.x + 3.0, base.y, 1.0
+            world.state, ids.UNIT_OVERLORD, player, base.x + 3.0, base.y, 1.0
         )
     world.players[player]["camera_x"] = base.x
     world.players[player]["camera_y"] = base.y

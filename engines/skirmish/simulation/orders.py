@@ -8,7 +8,7 @@ one best placed; moving, attacking and morphing go to all.
 import numpy as np
 
 from starmill.engines.skirmish.simulation import action_results as codes
-from starmill.engines.skirmish.simulation import rules
+from starmill.engines.skirmish.simulation import ids
 from starmill.engines.skirmish.simulation.economy import GO, HOME, is_mine
 from starmill.engines.skirmish.simulation.effects import cast
 from starmill.engines.skirmish.simulation.movement import can_stand
@@ -50,17 +50,17 @@ def _one_only(w: State, ability: int) -> bool:
     """Returns whether one unit of a selection is enough for this ability."""
     rule = w.ability_rules[ability]
     kind = rule.kind
-    if kind == rules.SPELL:
-        if rule.spell == rules.CLOAK_ON or rule.spell == rules.BLINK:
+    if kind == ids.KIND_SPELL:
+        if rule.spell == ids.SPELL_CLOAK_ON or rule.spell == ids.SPELL_BLINK:
             return False
         return rule.target != 0 or rule.energy > 0.0
     return (
-        kind == rules.TRAIN
-        or kind == rules.HATCH
-        or kind == rules.WARP
-        or kind == rules.BUILD
-        or kind == rules.RESEARCH
-        or kind == rules.TUMOR
+        kind == ids.KIND_TRAIN
+        or kind == ids.KIND_HATCH
+        or kind == ids.KIND_WARP
+        or kind == ids.KIND_BUILD
+        or kind == ids.KIND_RESEARCH
+        or kind == ids.KIND_TUMOR
     )
 
 
@@ -70,12 +70,12 @@ def _preference(w: State, row: int, ability: int, x: float, y: float) -> float:
     unit = w.units[row]
     kind = w.ability_rules[ability].kind
     dx, dy = unit.x - x, unit.y - y
-    if kind == rules.TRAIN or kind == rules.RESEARCH:
+    if kind == ids.KIND_TRAIN or kind == ids.KIND_RESEARCH:
         lanes = 1
         if unit.addon >= 0:
             lanes = w.unit_rules[w.units[unit.addon].unit_type].add_on
         return unit.order_count / max(lanes, 1)
-    if kind == rules.HATCH:
+    if kind == ids.KIND_HATCH:
         return 0.0
     return dx * dx + dy * dy
 
@@ -98,7 +98,7 @@ def _smart(w: State, row: int, target: int, tag: int) -> int:
     if victim.owner == unit.owner:
         if victim.cargo_max > 0 and rule.cargo > 0:
             return SMART
-        if unit.unit_type == rules.SCV and victim.health < victim.health_max:
+        if unit.unit_type == ids.UNIT_SCV and victim.health < victim.health_max:
             return 316
         return MOVE
     if victim.owner != 16 and has_ability(w, row, ATTACK):
@@ -128,11 +128,11 @@ def put_down_passenger(w: State, row: int, index: int) -> bool:
 def _unload(w: State, row: int, kind: int) -> bool:
     """Puts one or all passengers down. False if it is another ability."""
     unit = w.units[row]
-    if kind == rules.UNLOAD_ONE:
+    if kind == ids.KIND_UNLOAD_ONE:
         if unit.cargo_count > 0:
             put_down_passenger(w, row, unit.cargo_count - 1)
         return True
-    if kind != rules.UNLOAD_ALL:
+    if kind != ids.KIND_UNLOAD_ALL:
         return False
     while unit.cargo_count > 0:
         if not put_down_passenger(w, row, unit.cargo_count - 1):
@@ -145,19 +145,19 @@ def _at_once(w: State, row: int, ability: int, tag: int, x: float, y: float) -> 
     """Does what needs no time: cancelling, rallying, stopping. False if it is another ability."""
     unit = w.units[row]
     kind = w.ability_rules[ability].kind
-    if kind == rules.STOP or kind == rules.HALT:
+    if kind == ids.KIND_STOP or kind == ids.KIND_HALT:
         clear_orders(w, row)
-    elif kind == rules.HOLD:
+    elif kind == ids.KIND_HOLD:
         clear_orders(w, row)
         unit.hold = 1
-    elif kind == rules.CANCEL_BUILDING:
+    elif kind == ids.KIND_CANCEL_BUILDING:
         cancel_building(w, row)
-    elif kind == rules.CANCEL_LAST:
+    elif kind == ids.KIND_CANCEL_LAST:
         if unit.order_count > 0:
             cancel_order(w, row, unit.order_count - 1)
-    elif kind == rules.CANCEL_MORPH:
+    elif kind == ids.KIND_CANCEL_MORPH:
         _cancel_morph(w, row)
-    elif kind == rules.RALLY or kind == rules.RALLY_WORKERS:
+    elif kind == ids.KIND_RALLY or kind == ids.KIND_RALLY_WORKERS:
         unit.rally_kind = 2 if tag else 1
         unit.rally_tag = tag
         unit.rally_x = x
@@ -174,7 +174,7 @@ def _cancel_morph(w: State, row: int) -> None:
     if unit.order_count == 0:
         return
     ability = w.orders[row, 0].ability
-    if w.ability_rules[ability].kind != rules.MORPH:
+    if w.ability_rules[ability].kind != ids.KIND_MORPH:
         return
     refund(w, unit.owner, ability, 1.0)
     clear_orders(w, row)
@@ -189,27 +189,27 @@ def _make(w: State, row: int, ability: int, x: float, y: float) -> bool:
     unit = w.units[row]
     rule = w.ability_rules[ability]
     kind = rule.kind
-    if kind == rules.TRAIN or kind == rules.RESEARCH or kind == rules.ADD_ON:
+    if kind == ids.KIND_TRAIN or kind == ids.KIND_RESEARCH or kind == ids.KIND_ADD_ON:
         pay(w, unit.owner, ability)
         k = push_order(w, row, ability, 0, 0, 0.0, 0.0)
         w.orders[row, k].paid = 1
-        if kind == rules.RESEARCH:
+        if kind == ids.KIND_RESEARCH:
             w.researching[unit.owner, rule.upgrade_made] = 1
-    elif kind == rules.MORPH:
+    elif kind == ids.KIND_MORPH:
         pay(w, unit.owner, ability)
         clear_orders(w, row)
         k = push_order(w, row, ability, 0, 0, 0.0, 0.0)
         w.orders[row, k].paid = 1
-    elif kind == rules.HATCH:
+    elif kind == ids.KIND_HATCH:
         pay(w, unit.owner, ability)
         clear_orders(w, row)
-        change_type(w, row, rules.EGG)
+        change_type(w, row, ids.UNIT_EGG)
         unit.health = unit.health_max
         unit.next_type = rule.makes
         push_order(w, row, ability, 0, 0, 0.0, 0.0)
         food = w.unit_rules[rule.makes].food_halves * (2 if rule.pair else 1)
         w.players[unit.owner].food_used_halves += food
-    elif kind == rules.WARP:
+    elif kind == ids.KIND_WARP:
         pay(w, unit.owner, ability)
         unit.wait = w.clock[LOOP] + rule.cooldown
         made = spawn(w, rule.makes, unit.owner, x, y, 0.001)
@@ -236,7 +236,7 @@ def _give(
     if _at_once(w, row, ability, tag, x, y) or _make(w, row, ability, x, y):
         return codes.SUCCESS
     rule = w.ability_rules[ability]
-    if rule.kind == rules.SPELL and rule.target == 0:
+    if rule.kind == ids.KIND_SPELL and rule.target == 0:
         cast(w, row, ability, -1, 0.0, 0.0)
         return codes.SUCCESS
     unit = w.units[row]
@@ -247,11 +247,11 @@ def _give(
     if target == 2:
         other = find(w, tag)
         x, y = w.units[other].x, w.units[other].y
-    if rule.kind == rules.BUILD and w.unit_rules[rule.makes].gas_mine == 0:
+    if rule.kind == ids.KIND_BUILD and w.unit_rules[rule.makes].gas_mine == 0:
         size = w.unit_rules[rule.makes].footprint
         x, y = snap(size, x), snap(size, y)
     k = push_order(w, row, ability, target, tag, x, y)
-    if rule.kind == rules.GATHER:
+    if rule.kind == ids.KIND_GATHER:
         loaded = unit.carry_minerals + unit.carry_vespene > 0
         w.orders[row, k].stage = HOME if loaded else GO
         if loaded and k == 0:
@@ -283,12 +283,12 @@ def _resolve(w: State, row: int, ability: int, target: int, tag: int) -> int:
     if w.units[row].carrier >= 0:
         return 0
     own = specific(w, row, ability)
-    if own and w.ability_rules[own].kind == rules.SMART:
+    if own and w.ability_rules[own].kind == ids.KIND_SMART:
         own = _smart(w, row, target, tag)
     if own and transforming(w, row):
         kind = w.ability_rules[own].kind
-        changing = kind == rules.CANCEL_MORPH or kind == rules.CANCEL_LAST
-        if not changing and kind != rules.RALLY:
+        changing = kind == ids.KIND_CANCEL_MORPH or kind == ids.KIND_CANCEL_LAST
+        if not changing and kind != ids.KIND_RALLY:
             return 0
     return own
 
@@ -321,7 +321,7 @@ def order(
         own = _resolve(w, row, ability, target, tag) if row >= 0 else 0
         if own == 0:
             continue
-        if w.ability_rules[own].kind == rules.ARCHON:
+        if w.ability_rules[own].kind == ids.KIND_ARCHON:
             _pair_archons(w, own, tags)
             return codes.SUCCESS
         error = order_error(w, row, own, target, tag, x, y)

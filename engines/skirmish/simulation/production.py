@@ -8,7 +8,7 @@ building.
 import numpy as np
 
 from starmill.engines.skirmish.simulation import action_results as codes
-from starmill.engines.skirmish.simulation import rules
+from starmill.engines.skirmish.simulation import ids, records
 from starmill.engines.skirmish.simulation.movement import can_stand, walk
 from starmill.engines.skirmish.simulation.records import (
     CHANGED,
@@ -23,17 +23,6 @@ from starmill.engines.skirmish.simulation.terrain import (
     snap,
 )
 from starmill.engines.skirmish.simulation.units import (
-    ALERT_ADD_ON,
-    ALERT_BUILDING,
-    ALERT_MORPH,
-    ALERT_RESEARCH,
-    ALERT_TRAINED,
-    ALERT_TRANSFORMED,
-    ALERT_UPGRADE,
-    ALERT_WARP_IN,
-    ALERT_WORKER,
-    FINISHED,
-    UPGRADED,
     alert,
     change_type,
     clear_orders,
@@ -135,7 +124,13 @@ def _finish_training(w: State, row: int, unit_type: int) -> None:
     set_levels(w, made)
     send_to_rally(w, row, made)
     worker = w.unit_rules[unit_type].worker
-    alert(w, unit.owner, ALERT_WORKER if worker else ALERT_TRAINED, x, y)
+    alert(
+        w,
+        unit.owner,
+        ids.ALERT_TRAIN_WORKER_COMPLETE if worker else ids.ALERT_TRAIN_UNIT_COMPLETE,
+        x,
+        y,
+    )
 
 
 @kernel
@@ -170,12 +165,12 @@ def _finish_research(w: State, row: int, upgrade: int) -> None:
             if health > unit.health_max and unit.build_progress >= 1.0:
                 unit.health += health - unit.health_max
                 unit.health_max = health
-    log_event(w, UPGRADED, row, 0)
+    log_event(w, records.EVENT_UPGRADED, row, 0)
     if w.clock[EVENTS] > 0:
         w.events[w.clock[EVENTS] - 1].unit_type = upgrade
-    kind = ALERT_UPGRADE
+    kind = ids.ALERT_UPGRADE_COMPLETE
     if w.unit_rules[w.units[row].unit_type].race == 1:
-        kind = ALERT_RESEARCH
+        kind = ids.ALERT_RESEARCH_COMPLETE
     alert(w, owner, kind, w.units[row].x, w.units[row].y)
 
 
@@ -186,7 +181,7 @@ def _start_training(w: State, row: int, index: int) -> bool:
     if order.stage == 1:
         return True
     rule = w.ability_rules[order.ability]
-    if rule.kind == rules.TRAIN:
+    if rule.kind == ids.KIND_TRAIN:
         food = w.unit_rules[rule.makes].food_halves
         owner = w.units[row].owner
         if not has_food(w, owner, food):
@@ -206,14 +201,14 @@ def work_queue(w: State, row: int) -> None:
     lanes = 1
     if unit.addon >= 0 and w.units[unit.addon].build_progress >= 1.0:
         lanes = w.unit_rules[w.units[unit.addon].unit_type].add_on
-    rate = 1.5 if has_buff(w, row, rules.BUFF_CHRONO) else 1.0
+    rate = 1.5 if has_buff(w, row, ids.BUFF_CHRONO_BOOST) else 1.0
     index = 0
     for _ in range(lanes):
         if index >= unit.order_count:
             return
         order = w.orders[row, index]
         ability = w.ability_rules[order.ability]
-        if ability.kind != rules.TRAIN and ability.kind != rules.RESEARCH:
+        if ability.kind != ids.KIND_TRAIN and ability.kind != ids.KIND_RESEARCH:
             return
         if not _start_training(w, row, index):
             return
@@ -221,7 +216,7 @@ def work_queue(w: State, row: int) -> None:
         order.progress += rate / ability.loops
         if order.progress >= 1.0:
             drop_order(w, row, index)
-            if ability.kind == rules.TRAIN:
+            if ability.kind == ids.KIND_TRAIN:
                 _finish_training(w, row, ability.makes)
             else:
                 _finish_research(w, row, ability.upgrade_made)
@@ -237,13 +232,16 @@ def _finish_building(w: State, row: int) -> None:
     rule = w.unit_rules[unit.unit_type]
     unit.born_loop = w.clock[LOOP]
     set_levels(w, row)
-    log_event(w, FINISHED, row, 0)
-    kind = ALERT_ADD_ON if rule.add_on else ALERT_BUILDING
+    log_event(w, records.EVENT_FINISHED, row, 0)
+    kind = ids.ALERT_ADD_ON_COMPLETE if rule.add_on else ids.ALERT_BUILDING_COMPLETE
     if not rule.structure:
-        kind = ALERT_WARP_IN
+        kind = ids.ALERT_WARP_IN_COMPLETE
     alert(w, unit.owner, kind, unit.x, unit.y)
-    if unit.unit_type == rules.TUMOR_QUEEN or unit.unit_type == rules.TUMOR_NEW:
-        change_type(w, row, rules.TUMOR_BURROWED)
+    if (
+        unit.unit_type == ids.UNIT_CREEP_TUMOR_QUEEN
+        or unit.unit_type == ids.UNIT_CREEP_TUMOR
+    ):
+        change_type(w, row, ids.UNIT_CREEP_TUMOR_BURROWED)
         w.units[row].born_loop = w.clock[LOOP]
 
 
@@ -384,7 +382,7 @@ def morph_order(w: State, row: int) -> bool:
             change_type(w, row, rule.cocoon)
             unit.next_type = rule.makes
     unit.active = 1
-    rate = 1.5 if has_buff(w, row, rules.BUFF_CHRONO) else 1.0
+    rate = 1.5 if has_buff(w, row, ids.BUFF_CHRONO_BOOST) else 1.0
     order.progress += rate / max(rule.loops, 1.0)
     if order.progress < 1.0:
         return False
@@ -393,7 +391,11 @@ def morph_order(w: State, row: int) -> bool:
     set_levels(w, row)
     w.clock[CHANGED] = w.clock[LOOP]
     structure = w.unit_rules[rule.makes].structure
-    kind = ALERT_MORPH if structure or rule.cocoon else ALERT_TRANSFORMED
+    kind = (
+        ids.ALERT_MORPH_COMPLETE
+        if structure or rule.cocoon
+        else ids.ALERT_TRANSFORMATION_COMPLETE
+    )
     alert(w, unit.owner, kind, unit.x, unit.y)
     return True
 
@@ -429,7 +431,13 @@ def hatch_order(w: State, row: int) -> bool:
                 send_to_rally(w, maker, twin)
     unit.rally_kind = 0
     worker = w.unit_rules[rule.makes].worker
-    alert(w, unit.owner, ALERT_WORKER if worker else ALERT_TRAINED, unit.x, unit.y)
+    alert(
+        w,
+        unit.owner,
+        ids.ALERT_TRAIN_WORKER_COMPLETE if worker else ids.ALERT_TRAIN_UNIT_COMPLETE,
+        unit.x,
+        unit.y,
+    )
     return False  # its orders are new ones already
 
 
@@ -509,6 +517,6 @@ def cancel_order(w: State, row: int, index: int) -> None:
     rule = w.ability_rules[order.ability]
     if order.paid:
         refund(w, unit.owner, order.ability, 1.0)
-    if rule.kind == rules.RESEARCH:
+    if rule.kind == ids.KIND_RESEARCH:
         w.researching[unit.owner, rule.upgrade_made] = 0
     drop_order(w, row, index)

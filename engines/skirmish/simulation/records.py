@@ -23,7 +23,9 @@ MAX_ALERTS = 16
 MAX_EVENTS = 4096
 MAX_ERRORS = 256
 PLAYERS = 3  # rows 1 and 2 are the players; row 0 is unused so that ids index directly
-NEUTRAL = 16
+OWNER_NEUTRAL = 16
+# What an order, a command or a rally point aims at.
+TARGET_NONE, TARGET_POINT, TARGET_UNIT = 0, 1, 2
 TYPE_LIMIT = 2048  # raw unit type ids are below this
 UPGRADE_LIMIT = 320
 TAG_SHIFT = 18
@@ -191,7 +193,7 @@ PLAYER = np.dtype(
 )
 # kind: a value of sc2api's Alert. Kept for the newest MAX_ALERTS per player.
 ALERT = np.dtype([("x", "f8"), ("y", "f8"), ("kind", "i8"), ("loop", "i8")], align=True)
-# Something that happened, for replays' tracker events and statistics; see EVENT_KINDS.
+# Something that happened, for replays' tracker events and statistics; kind: EVENT_*.
 EVENT = np.dtype(
     [
         ("tag", "i8"),
@@ -217,11 +219,13 @@ ERROR = np.dtype(
     align=True,
 )
 
-# born: complete at once. started: construction began. finished: construction ended.
-# died: other_tag is the killer. changed: type changed to unit_type. upgrade: unit_type is the
-# upgrade's id. owner of `born` and `started` is `player`.
-EVENT_KINDS = ("none", "born", "started", "finished", "died", "changed", "upgrade")
-
+# Values of EVENT's `kind`.
+EVENT_BORN = 1  # appeared complete
+EVENT_STARTED = 2  # its construction began
+EVENT_FINISHED = 3  # its construction ended
+EVENT_DIED = 4  # other_tag: the killer
+EVENT_TYPE_CHANGED = 5  # unit_type: the new type
+EVENT_UPGRADED = 6  # unit_type: the upgrade's id
 
 # The record of type `state.STATE` that kernels work on: numba knows its fields, mypy does not.
 State = Any

@@ -6,7 +6,7 @@ Everything here only looks; giving orders is in `commands`.
 import numpy as np
 
 from starmill.engines.skirmish.simulation import action_results as codes
-from starmill.engines.skirmish.simulation import rules
+from starmill.engines.skirmish.simulation import ids, rules
 from starmill.engines.skirmish.simulation.combat import can_see
 from starmill.engines.skirmish.simulation.economy import is_mine
 from starmill.engines.skirmish.simulation.production import has_food
@@ -35,17 +35,17 @@ def has_ability(w: State, row: int, ability: int) -> bool:
                 return True
         return False
     type_rule = w.unit_rules[unit.unit_type]
-    if kind == rules.SMART:
+    if kind == ids.KIND_SMART:
         return True
-    if kind == rules.CANCEL_BUILDING:
+    if kind == ids.KIND_CANCEL_BUILDING:
         return unit.build_progress < 1.0 and type_rule.structure != 0
-    if kind == rules.ATTACK:
+    if kind == ids.KIND_ATTACK:
         armed = type_rule.ground_damage > 0 or type_rule.air_damage > 0
         # Unarmed flyers of an army take attack as "go there", as the game's scan-move does.
         return armed or (type_rule.army != 0 and type_rule.speed > 0.0)
-    if kind == rules.STOP:
+    if kind == ids.KIND_STOP:
         return type_rule.speed > 0.0 or type_rule.ground_damage > 0
-    if kind == rules.MOVE or kind == rules.PATROL or kind == rules.HOLD:
+    if kind == ids.KIND_MOVE or kind == ids.KIND_PATROL or kind == ids.KIND_HOLD:
         return type_rule.speed > 0.0
     return False
 
@@ -54,7 +54,7 @@ def has_ability(w: State, row: int, ability: int) -> bool:
 def _is_open(w: State, owner: int, ability: int) -> bool:
     """Returns whether a level of an upgrade is the one to be researched next."""
     rule = w.ability_rules[ability]
-    if rule.kind != rules.RESEARCH:
+    if rule.kind != ids.KIND_RESEARCH:
         return True
     if w.upgrades[owner, rule.upgrade_made] or w.researching[owner, rule.upgrade_made]:
         return False
@@ -66,7 +66,7 @@ def specific(w: State, row: int, ability: int) -> int:
     """Returns the unit's own ability for a general or specific id, or 0 if it has none."""
     if ability <= 0 or ability >= rules.ABILITY_LIMIT:
         return 0
-    if w.ability_rules[ability].kind != rules.NONE:
+    if w.ability_rules[ability].kind != ids.KIND_NONE:
         return ability if has_ability(w, row, ability) else 0
     found = 0
     candidate = w.ability_rules[ability].first_specific
@@ -85,7 +85,7 @@ def _tech_error(w: State, row: int, ability: int) -> int:
     unit = w.units[row]
     owner = unit.owner
     if rule.needs and w.counts[owner, rule.needs] == 0:
-        if rule.kind == rules.BUILD:
+        if rule.kind == ids.KIND_BUILD:
             return codes.BUILD_TECH_REQUIREMENTS_NOT_MET
         return codes.TECH_REQUIREMENTS_NOT_MET
     if rule.needs_upgrade and w.upgrades[owner, rule.needs_upgrade] == 0:
@@ -115,7 +115,7 @@ def _cost_error(w: State, row: int, ability: int) -> int:
         return codes.NOT_ENOUGH_LIFE
     if rule.cooldown > 0.0 and unit.wait > w.clock[LOOP]:
         return codes.COOLDOWN
-    if rule.kind == rules.HATCH or rule.kind == rules.WARP:
+    if rule.kind == ids.KIND_HATCH or rule.kind == ids.KIND_WARP:
         food = w.unit_rules[rule.makes].food_halves * (2 if rule.pair else 1)
         if not has_food(w, unit.owner, food):
             return codes.NOT_ENOUGH_FOOD
@@ -138,21 +138,21 @@ def _state_error(w: State, row: int, ability: int) -> int:
     unit = w.units[row]
     kind = rule.kind
     if unit.build_progress < 1.0:
-        if kind == rules.CANCEL_BUILDING:
+        if kind == ids.KIND_CANCEL_BUILDING:
             return codes.SUCCESS
         return codes.BUILDING_IS_UNDER_CONSTRUCTION
     if unit.carrier >= 0:
         return codes.NOT_SUPPORTED
-    queue = kind == rules.TRAIN or kind == rules.RESEARCH
+    queue = kind == ids.KIND_TRAIN or kind == ids.KIND_RESEARCH
     dark = w.unit_rules[unit.unit_type].needs_power and unit.powered == 0
-    if dark and (queue or kind == rules.WARP):
+    if dark and (queue or kind == ids.KIND_WARP):
         return codes.ERROR
     if queue and unit.order_count >= _queue_length(w, row):
         return codes.QUEUE_IS_FULL
-    if kind == rules.ADD_ON and unit.addon >= 0:
+    if kind == ids.KIND_ADD_ON and unit.addon >= 0:
         return codes.CANT_QUEUE
     busy = unit.order_count > 0
-    exclusive = kind == rules.ADD_ON or kind == rules.MORPH
+    exclusive = kind == ids.KIND_ADD_ON or kind == ids.KIND_MORPH
     if exclusive and busy and w.unit_rules[unit.unit_type].structure:
         return codes.CANT_QUEUE
     return codes.SUCCESS
@@ -165,9 +165,9 @@ def transforming(w: State, row: int) -> bool:
         return False
     order = w.orders[row, 0]
     kind = w.ability_rules[order.ability].kind
-    if kind == rules.MORPH or kind == rules.ARCHON:
+    if kind == ids.KIND_MORPH or kind == ids.KIND_ARCHON:
         return order.stage == 1
-    return kind == rules.HATCH
+    return kind == ids.KIND_HATCH
 
 
 @kernel
@@ -177,23 +177,23 @@ def _spell_error(w: State, row: int, ability: int, target: int) -> int:
     victim = w.units[target]
     own = victim.owner == w.units[row].owner
     spell = rule.spell
-    if spell == rules.MULE:
+    if spell == ids.SPELL_MULE:
         field = w.unit_rules[victim.unit_type].mineral_field
         return codes.SUCCESS if field else codes.MUST_TARGET_RESOURCES
-    if spell == rules.DAMAGE or spell == rules.FEEDBACK:
+    if spell == ids.SPELL_DAMAGE or spell == ids.SPELL_FEEDBACK:
         return codes.CANT_TARGET_THAT_UNIT if own else codes.SUCCESS
     if not own or victim.build_progress < 1.0:
         return codes.CANT_TARGET_THAT_UNIT
     kind = w.unit_rules[victim.unit_type]
-    if spell == rules.INJECT:
+    if spell == ids.SPELL_INJECT:
         fits = kind.town_hall and kind.race == 2 and not has_buff(w, target, rule.buff)
         return codes.SUCCESS if fits else codes.CANT_TARGET_THAT_UNIT
-    if spell == rules.SUPPLY_DROP:
+    if spell == ids.SPELL_SUPPLY_DROP:
         fits = (
             kind.provides == 8 and kind.structure and not has_buff(w, target, rule.buff)
         )
         return codes.SUCCESS if fits else codes.CANT_TARGET_THAT_UNIT
-    if spell == rules.BUFF and kind.structure == 0:
+    if spell == ids.SPELL_BUFF and kind.structure == 0:
         return codes.CANT_TARGET_THAT_UNIT
     return codes.SUCCESS
 
@@ -206,19 +206,19 @@ def _unit_target_error(w: State, row: int, ability: int, target: int) -> int:
     unit = w.units[row]
     if not can_see(w, row, target) and w.units[target].owner != 16:
         return codes.MUST_TARGET_VISIBLE_UNIT
-    if kind == rules.GATHER:
+    if kind == ids.KIND_GATHER:
         good = is_mine(w, target, unit.owner)
         return codes.SUCCESS if good else codes.MUST_TARGET_RESOURCES
-    if kind == rules.SPELL:
+    if kind == ids.KIND_SPELL:
         return _spell_error(w, row, ability, target)
     own = w.units[target].owner == unit.owner
-    if kind == rules.LOAD:
+    if kind == ids.KIND_LOAD:
         size = w.unit_rules[w.units[target].unit_type].cargo
         if not own or size == 0 or target == row:
             return codes.CANT_LOAD_THAT_UNIT
         if unit.cargo_used + size > unit.cargo_max:
             return codes.NOT_ENOUGH_ROOM_TO_LOAD
-    if kind == rules.REPAIR:
+    if kind == ids.KIND_REPAIR:
         mechanical = w.unit_rules[w.units[target].unit_type].attributes & 8
         good = (
             own and mechanical and w.units[target].health < w.units[target].health_max
@@ -234,11 +234,11 @@ def _point_error(w: State, row: int, ability: int, x: float, y: float) -> int:
     rows, columns = w.map_height, w.map_width
     if not (0.0 <= x < columns and 0.0 <= y < rows):
         return codes.CANT_BUILD_LOCATION_INVALID
-    if rule.kind == rules.BUILD:
+    if rule.kind == ids.KIND_BUILD:
         return placement_error(w, owner, rule.makes, x, y)
-    if rule.kind == rules.TUMOR:
+    if rule.kind == ids.KIND_TUMOR:
         return placement_error(w, owner, rule.makes, x, y)
-    if rule.kind == rules.WARP:
+    if rule.kind == ids.KIND_WARP:
         good = w.pathable[int(y), int(x)] and w.power[owner, int(y), int(x)]
         good = good and w.occupied[int(y), int(x)] & 1 == 0
         return codes.SUCCESS if good else codes.CANT_WARP_IN_THERE
@@ -251,7 +251,7 @@ def _target_error(w: State, row: int, ability: int, tag: int) -> int:
     if other < 0:
         return codes.CANT_TARGET_THAT_UNIT
     kind = w.ability_rules[ability].kind
-    if kind != rules.BUILD and kind != rules.TUMOR:
+    if kind != ids.KIND_BUILD and kind != ids.KIND_TUMOR:
         return _unit_target_error(w, row, ability, other)
     unit = w.units[other]
     if unit.owner == w.units[row].owner and unit.build_progress < 1.0:
@@ -275,10 +275,10 @@ def order_error(
     if code != codes.SUCCESS:
         return code
     rule = w.ability_rules[ability]
-    needs_place = rule.kind == rules.BUILD or rule.kind == rules.TUMOR
-    if (needs_place or rule.kind == rules.WARP) and target == 0:
+    needs_place = rule.kind == ids.KIND_BUILD or rule.kind == ids.KIND_TUMOR
+    if (needs_place or rule.kind == ids.KIND_WARP) and target == 0:
         return codes.MUST_TARGET_UNIT
-    if rule.kind == rules.SPELL and rule.target == 2 and target != 2:
+    if rule.kind == ids.KIND_SPELL and rule.target == 2 and target != 2:
         return codes.MUST_TARGET_UNIT
     if target == 2:
         return _target_error(w, row, ability, tag)
@@ -305,7 +305,7 @@ def available(w: State, row: int, ignore_cost: bool) -> np.ndarray:
     found = np.empty(rules.ABILITY_LIMIT, np.int32)
     count = 0
     for ability in range(rules.ABILITY_LIMIT):
-        if w.ability_rules[ability].kind == rules.NONE:
+        if w.ability_rules[ability].kind == ids.KIND_NONE:
             continue
         if is_available(w, row, ability, ignore_cost):
             found[count] = ability

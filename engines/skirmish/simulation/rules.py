@@ -12,166 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from starmill.engines.skirmish.simulation import records
+from starmill.engines.skirmish.simulation import ids, records
 from starmill.schema import vocab
 
 LOOPS_PER_SECOND = 22.4  # the ladder's game speed
 ABILITY_LIMIT = 4600
 TYPE_SOURCES = 32  # most unit types that share one ability (cancelling a queue has 30)
 
-ATTRIBUTES = {
-    "light": 1,
-    "armored": 2,
-    "biological": 4,
-    "mechanical": 8,
-    "structure": 16,
-    "psionic": 32,
-    "massive": 64,
+TARGETS = {
+    "none": records.TARGET_NONE,
+    "point": records.TARGET_POINT,
+    "unit": records.TARGET_UNIT,
 }
-STATS = {"speed": 1, "range": 2, "health": 3, "rate": 4, "bonus": 5, "armor": 6}
-
-# What an ability does; the order of the names is the value of ABILITY_RULES["kind"].
-KINDS = (
-    "none",
-    "smart",
-    "move",
-    "patrol",
-    "hold",
-    "stop",
-    "attack",
-    "gather",
-    "return",
-    "train",
-    "warp",
-    "build",
-    "add_on",
-    "research",
-    "morph",
-    "hatch",
-    "spell",
-    "load",
-    "unload_all",
-    "unload_at",
-    "unload_one",
-    "rally",
-    "rally_workers",
-    "cancel_building",
-    "cancel_last",
-    "cancel_morph",
-    "repair",
-    "land",
-    "archon",
-    "tumor",
-    "halt",
-)
-(
-    NONE,
-    SMART,
-    MOVE,
-    PATROL,
-    HOLD,
-    STOP,
-    ATTACK,
-    GATHER,
-    RETURN,
-    TRAIN,
-    WARP,
-    BUILD,
-    ADD_ON,
-    RESEARCH,
-    MORPH,
-    HATCH,
-    SPELL,
-    LOAD,
-    UNLOAD_ALL,
-    UNLOAD_AT,
-    UNLOAD_ONE,
-    RALLY,
-    RALLY_WORKERS,
-    CANCEL_BUILDING,
-    CANCEL_LAST,
-    CANCEL_MORPH,
-    REPAIR,
-    LAND,
-    ARCHON,
-    TUMOR,
-    HALT,
-) = range(len(KINDS))
-
-SPELLS = (
-    "none",
-    "stim",
-    "cloak_on",
-    "cloak_off",
-    "mule",
-    "effect",
-    "supply_drop",
-    "heal",
-    "buff",
-    "summon",
-    "damage",
-    "aura",
-    "hallucination",
-    "feedback",
-    "blink",
-    "restore",
-    "charge",
-    "inject",
-    "transfuse",
-    "explode",
-)
-(
-    NO_SPELL,
-    STIM,
-    CLOAK_ON,
-    CLOAK_OFF,
-    MULE,
-    EFFECT,
-    SUPPLY_DROP,
-    HEAL,
-    BUFF,
-    SUMMON,
-    DAMAGE,
-    AURA,
-    HALLUCINATION,
-    FEEDBACK,
-    BLINK,
-    RESTORE,
-    CHARGE,
-    INJECT,
-    TRANSFUSE,
-    EXPLODE,
-) = range(len(SPELLS))
-TARGETS = {"none": 0, "point": 1, "unit": 2}
-
-# Unit types that the kernels name.
-LARVA, EGG, DRONE, SCV, PROBE, MULE_TYPE = 151, 103, 104, 45, 84, 268
-ZERGLING, OVERLORD, QUEEN, BUNKER, TUMOR_QUEEN, TUMOR_NEW, TUMOR_BURROWED = (
-    105,
-    106,
-    126,
-    24,
-    138,
-    87,
-    137,
-)
-WARP_GATE, GATEWAY, MEDIVAC, SHIELD_BATTERY, MARAUDER, ZEALOT, CYCLONE = (
-    133,
-    62,
-    54,
-    1910,
-    51,
-    73,
-    692,
-)
-# Buffs and upgrades that the kernels name.
-BUFF_CARRY_MINERALS, BUFF_CARRY_RICH = 271, 272
-BUFF_CARRY_GAS = (0, 273, 275, 274)  # by race: none, Terran, Zerg, Protoss
-BUFF_STIM, BUFF_STIM_MARAUDER, BUFF_SLOW, BUFF_CHRONO = 27, 24, 33, 281
-BUFF_CLOAK, BUFF_GUARDIAN, BUFF_STORM, BUFF_INJECT = 7, 18, 28, 11
-BUFF_BOOST, BUFF_PRISMATIC, BUFF_CHARGE, BUFF_SUPPLY = 89, 122, 30, 25
-UPGRADE_CONCUSSIVE, UPGRADE_WARP_GATE = 17, 84
-EFFECT_STORM, EFFECT_GUARDIAN, EFFECT_SCAN, EFFECT_BILE = 1, 2, 6, 11
 
 _WEAPON = [
     ("damage", "f8"),
@@ -338,16 +190,6 @@ def ability_names() -> dict[str, int]:
 
 
 @functools.cache
-def strategies() -> dict[str, Any]:
-    """Returns the bots' build plans by race name, from `strategies.json`."""
-    text = resources.files("starmill.engines.skirmish.players").joinpath(
-        "strategies.json"
-    )
-    plans: dict[str, Any] = json.loads(text.read_text("utf-8"))
-    return plans
-
-
-@functools.cache
 def _unit_ids() -> dict[str, int]:
     return {entry["name"]: entry["id"] for entry in _read("units")}
 
@@ -373,7 +215,7 @@ def _fill_weapon(rule: np.void, prefix: str, weapon: dict[str, Any]) -> None:
     rule[f"{prefix}_bonus"] = weapon.get("bonus", 0)
     rule[f"{prefix}_splash"] = weapon.get("splash", 0)
     rule[f"{prefix}_per_level"] = weapon.get("per_level", 1)
-    rule[f"{prefix}_versus"] = ATTRIBUTES.get(weapon.get("versus", ""), 0)
+    rule[f"{prefix}_versus"] = ids.ATTRIBUTES.get(weapon.get("versus", ""), 0)
 
 
 def _fill_unit(rule: np.void, entry: dict[str, Any]) -> None:
@@ -388,7 +230,7 @@ def _fill_unit(rule: np.void, entry: dict[str, Any]) -> None:
     rule["food_halves"] = int(2 * entry.get("supply", 0))
     for name in ("provides", "footprint", "cargo", "capacity", "add_on", "race"):
         rule[name] = entry.get(name, 0)
-    rule["attributes"] = sum(ATTRIBUTES[name] for name in entry["attributes"])
+    rule["attributes"] = sum(ids.ATTRIBUTES[name] for name in entry["attributes"])
     if "counts_as" in entry:
         rule["counts_as"] = unit_id(entry["counts_as"])
     for name in ("ground", "air"):
@@ -403,7 +245,7 @@ def _fill_unit(rule: np.void, entry: dict[str, Any]) -> None:
             rule[field] = upgrade_id(entry[key])
     for slot, upgrade in enumerate(entry.get("upgrades", ())):
         rule[f"up{slot}"] = upgrade_id(upgrade["upgrade"])
-        rule[f"up{slot}_stat"] = STATS[upgrade["stat"]]
+        rule[f"up{slot}_stat"] = ids.STATS[upgrade["stat"]]
         scale = LOOPS_PER_SECOND if upgrade["stat"] == "speed" else 1.0
         rule[f"up{slot}_amount"] = upgrade["amount"] / scale
     for flag in _FLAGS:
@@ -415,8 +257,8 @@ def _fill_unit(rule: np.void, entry: dict[str, Any]) -> None:
 
 
 def _fill_ability(rule: np.void, entry: dict[str, Any], units: np.ndarray) -> None:
-    rule["kind"] = KINDS.index(entry["kind"])
-    rule["spell"] = SPELLS.index(entry.get("spell", "none"))
+    rule["kind"] = ids.KINDS.index(entry["kind"])
+    rule["spell"] = ids.SPELLS.index(entry.get("spell", "none"))
     rule["target"] = TARGETS[entry.get("target", "none")]
     rule["by_count"] = len(entry.get("by", ()))
     for key in ("makes", "needs", "cocoon"):

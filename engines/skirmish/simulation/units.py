@@ -6,7 +6,7 @@ the rules, but no rule of play.
 
 import numpy as np
 
-from starmill.engines.skirmish.simulation import rules
+from starmill.engines.skirmish.simulation import ids, records
 from starmill.engines.skirmish.simulation.records import (
     CHANGED,
     ERRORS,
@@ -19,25 +19,13 @@ from starmill.engines.skirmish.simulation.records import (
     MAX_EVENTS,
     MAX_ORDERS,
     MAX_UNITS,
-    NEUTRAL,
+    OWNER_NEUTRAL,
     RNG,
     ROWS,
     TAG_SHIFT,
     State,
 )
 from starmill.schema.compilation import kernel
-
-BORN, STARTED, FINISHED, DIED, TYPE_CHANGED, UPGRADED = 1, 2, 3, 4, 5, 6
-# sc2api's Alert values.
-ALERT_ADD_ON, ALERT_BUILDING, ALERT_BUILDING_ATTACKED, ALERT_LARVA = 4, 5, 6, 7
-ALERT_MINERALS_EXHAUSTED, ALERT_MORPH, ALERT_MULE_EXPIRED, ALERT_RESEARCH = (
-    9,
-    10,
-    12,
-    13,
-)
-ALERT_TRAINED, ALERT_WORKER, ALERT_TRANSFORMED, ALERT_UNIT_ATTACKED = 15, 16, 17, 18
-ALERT_UPGRADE, ALERT_VESPENE_EXHAUSTED, ALERT_WARP_IN = 19, 20, 21
 
 
 @kernel
@@ -298,7 +286,9 @@ def spawn(
     if rule.structure:
         _footprint(w, row, 1)
         w.clock[CHANGED] = w.clock[LOOP]
-    log_event(w, BORN if progress >= 1.0 else STARTED, row, 0)
+    log_event(
+        w, records.EVENT_BORN if progress >= 1.0 else records.EVENT_STARTED, row, 0
+    )
     return row
 
 
@@ -317,7 +307,7 @@ def change_type(w: State, row: int, unit_type: int) -> None:
         unit.energy = w.unit_rules[unit_type].energy_start
     unit.path_until = 0
     _footprint(w, row, 1)
-    log_event(w, TYPE_CHANGED, row, 0)
+    log_event(w, records.EVENT_TYPE_CHANGED, row, 0)
 
 
 @kernel
@@ -357,7 +347,7 @@ def leave_carrier(w: State, row: int) -> None:
 @kernel
 def remove(w: State, row: int) -> None:
     """Takes a unit out of the game without anybody's doing (consumed, expired, merged)."""
-    log_event(w, DIED, row, 0)
+    log_event(w, records.EVENT_DIED, row, 0)
     _forget(w, row)
 
 
@@ -390,7 +380,7 @@ def _die(w: State, row: int, killer: int) -> None:
     if rule.rock:
         _open_way(w, row)
     w.clock[CHANGED] = w.clock[LOOP]
-    log_event(w, DIED, row, w.units[killer].tag if killer >= 0 else 0)
+    log_event(w, records.EVENT_DIED, row, w.units[killer].tag if killer >= 0 else 0)
     _forget(w, row)
 
 
@@ -412,7 +402,7 @@ def is_enemy(w: State, row: int, other: int) -> bool:
     """Returns whether the two units belong to different players (neutral is nobody's enemy)."""
     a = w.units[row].owner
     b = w.units[other].owner
-    return a != b and a != NEUTRAL and b != NEUTRAL
+    return a != b and a != OWNER_NEUTRAL and b != OWNER_NEUTRAL
 
 
 @kernel
@@ -428,13 +418,13 @@ def distance(w: State, row: int, other: int) -> float:
 @kernel
 def _pace(buff: int) -> float:
     """Returns what a buff multiplies a unit's speed by."""
-    if buff == rules.BUFF_STIM or buff == rules.BUFF_STIM_MARAUDER:
+    if buff == ids.BUFF_STIM or buff == ids.BUFF_STIM_MARAUDER:
         return 1.5
-    if buff == rules.BUFF_SLOW:
+    if buff == ids.BUFF_SLOW:
         return 0.5
-    if buff == rules.BUFF_BOOST or buff == rules.BUFF_CHARGE:
+    if buff == ids.BUFF_AFTERBURNERS or buff == ids.BUFF_CHARGE:
         return 1.7
-    if buff == rules.BUFF_PRISMATIC:
+    if buff == ids.BUFF_PRISMATIC_ALIGNMENT:
         return 0.6
     return 1.0
 
@@ -454,7 +444,7 @@ def speed_of(w: State, row: int) -> float:
         column = min(max(int(unit.x), 0), w.map_width - 1)
         line = min(max(int(unit.y), 0), w.map_height - 1)
         if w.creep[line, column]:
-            speed *= 2.6 if unit.unit_type == rules.QUEEN else 1.3
+            speed *= 2.6 if unit.unit_type == ids.UNIT_QUEEN else 1.3
     for k in range(unit.buff_count):
         speed *= _pace(w.buffs[row, k].id)
     return speed

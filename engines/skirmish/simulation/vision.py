@@ -6,11 +6,11 @@ there are to show now and how. High ground hides what is on it from ground units
 
 import numpy as np
 
-from starmill.engines.skirmish.simulation import rules
+from starmill.engines.skirmish.simulation import ids
 from starmill.engines.skirmish.simulation.records import (
     MAX_EFFECTS,
     MAX_SNAPSHOTS,
-    NEUTRAL,
+    OWNER_NEUTRAL,
     ROWS,
     State,
 )
@@ -20,7 +20,6 @@ VISION_LOOPS = 8  # loops between two looks at the map
 CLIFF = 5  # difference in the height map that hides high ground
 TOWER_REACH = 3.0
 SENSOR_RANGE = 30.0
-SENSOR_TOWER = 25
 
 
 @kernel
@@ -88,7 +87,12 @@ def _tower_looks(w: State, row: int) -> None:
     near = 0
     for other in range(w.clock[ROWS]):
         unit = w.units[other]
-        if unit.alive == 0 or unit.owner == NEUTRAL or unit.flying or unit.carrier >= 0:
+        if (
+            unit.alive == 0
+            or unit.owner == OWNER_NEUTRAL
+            or unit.flying
+            or unit.carrier >= 0
+        ):
             continue
         dx, dy = unit.x - tower.x, unit.y - tower.y
         if dx * dx + dy * dy < TOWER_REACH * TOWER_REACH:
@@ -134,7 +138,7 @@ def _mark_units(w: State) -> None:
         line = min(max(int(unit.y), 0), rows - 1)
         column = min(max(int(unit.x), 0), columns - 1)
         fixed = (
-            unit.owner == NEUTRAL and w.unit_rules[unit.unit_type].critter == 0
+            unit.owner == OWNER_NEUTRAL and w.unit_rules[unit.unit_type].critter == 0
         ) or (w.unit_rules[unit.unit_type].footprint > 0 and unit.cloaked == 0)
         before = unit.seen
         seen = 0
@@ -160,13 +164,13 @@ def refresh(w: State) -> None:
         unit = w.units[row]
         if unit.alive == 0 or unit.carrier >= 0:
             continue
-        if unit.owner != NEUTRAL:
+        if unit.owner != OWNER_NEUTRAL:
             _unit_looks(w, row)
         elif w.unit_rules[unit.unit_type].tower:
             _tower_looks(w, row)
     for k in range(MAX_EFFECTS):
         entry = w.effects[k]
-        if entry.alive and entry.id == rules.EFFECT_SCAN:
+        if entry.alive and entry.id == ids.EFFECT_SCAN:
             _look(w, w.visibility[entry.owner], entry.x, entry.y, entry.radius, 255, 2)
             _look(w, w.detection[entry.owner], entry.x, entry.y, entry.radius, 255, 1)
     _mark_units(w)
@@ -179,7 +183,7 @@ def remember_resources(w: State) -> None:
     """At the start both players know where resources, rocks and towers are."""
     for row in range(w.clock[ROWS]):
         unit = w.units[row]
-        if unit.alive == 0 or unit.owner != NEUTRAL:
+        if unit.alive == 0 or unit.owner != OWNER_NEUTRAL:
             continue
         for p in range(1, 3):
             if w.unit_rules[unit.unit_type].critter == 0:

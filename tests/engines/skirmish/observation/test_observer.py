@@ -56,11 +56,11 @@ def _slow_unit(game, seen, i, on_screen):
         is_blip=bool(seen.blip[i]),
     )
     out.pos.x, out.pos.y, out.pos.z = unit["x"], unit["y"], unit["z"]
-    mine = seen.alliance[i] == visible_units.SELF
+    mine = seen.alliance[i] == visible_units.ALLIANCE_SELF
     if mine:
         out.is_selected = bool(unit["selected"])
     if (
-        seen.display[i] != visible_units.VISIBLE
+        seen.display[i] != visible_units.DISPLAY_VISIBLE
         or seen.cloak[i] == visible_units.CLOAKED
     ):
         return out
@@ -76,7 +76,7 @@ def _slow_known(out, game, seen, i, unit, rule):
         out.shield, out.shield_max = unit["shield"], unit["shield_max"]
     if unit["energy_max"] > 0:
         out.energy, out.energy_max = unit["energy"], unit["energy_max"]
-    if rule["mineral_field"] and seen.alliance[i] == visible_units.NEUTRAL:
+    if rule["mineral_field"] and seen.alliance[i] == visible_units.ALLIANCE_NEUTRAL:
         out.mineral_contents = int(unit["minerals"])
     if rule["geyser"] or rule["gas_mine"]:
         out.vespene_contents = int(unit["vespene"])
@@ -167,14 +167,16 @@ def test_units_equal_those_set_field_by_field(mid_game, player, fog):
 def test_the_fog_hides_what_is_out_of_sight(mid_game):
     shown = _observe(mid_game).observation.raw_data.units
     enemies = [
-        u for u in shown if u.alliance == visible_units.ENEMY and u.display_type == 1
+        u
+        for u in shown
+        if u.alliance == visible_units.ALLIANCE_ENEMY and u.display_type == 1
     ]
     visible = mid_game.world.visibility[1]
     for unit in enemies:
         assert visible[int(unit.pos.y), int(unit.pos.x)] > 0
     everything = _observe(mid_game, disable_fog=True).observation.raw_data.units
-    mine = [u for u in everything if u.alliance == visible_units.SELF]
-    theirs = [u for u in everything if u.alliance == visible_units.ENEMY]
+    mine = [u for u in everything if u.alliance == visible_units.ALLIANCE_SELF]
+    theirs = [u for u in everything if u.alliance == visible_units.ALLIANCE_ENEMY]
     assert mine and theirs
     assert len(theirs) > len(enemies)
 
@@ -194,13 +196,13 @@ def test_the_minimap_has_north_on_top_and_units_where_they_are(mid_game):
     hall = next(
         u
         for u in seen.observation.raw_data.units
-        if u.alliance == visible_units.SELF
+        if u.alliance == visible_units.ALLIANCE_SELF
         and rules.unit_rules()["town_hall"][u.unit_type]
     )
     height, width = mid_game.map.height, mid_game.map.width
     scale = 128 / max(height, width)
     row, column = int((height - hall.pos.y) * scale), int(hall.pos.x * scale)
-    assert relative[row, column] == visible_units.SELF
+    assert relative[row, column] == visible_units.ALLIANCE_SELF
     visibility = plane("visibility_map", np.uint8)
     assert visibility[row, column] == 2
     assert visibility.min() == 0
@@ -229,7 +231,7 @@ def _slow_planes(game, seen, shown, raster, planes):
     for i in np.flatnonzero(shown):
         unit = seen.units[i]
         known = (
-            seen.display[i] == visible_units.VISIBLE
+            seen.display[i] == visible_units.DISPLAY_VISIBLE
             and seen.cloak[i] != visible_units.CLOAKED
         )
         values = {
@@ -247,7 +249,7 @@ def _slow_planes(game, seen, shown, raster, planes):
             "cloaked": unit["cloaked"] != 0,
             "active": known and unit["active"] != 0,
             "build_progress": int(255 * unit["build_progress"]),
-            "placeholder": seen.display[i] == visible_units.PLACEHOLDER,
+            "placeholder": seen.display[i] == visible_units.DISPLAY_PLACEHOLDER,
         }
         column = int(np.floor((unit["x"] - raster.left) * raster.scale[0]))
         row = int(np.floor((raster.top - unit["y"]) * raster.scale[1]))

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from starmill.engines.skirmish.simulation import rules
+from starmill.engines.skirmish.simulation import ids
 from tests.factories import arena
 
 
@@ -23,7 +23,7 @@ def test_a_load_is_carried_as_a_buff_and_an_order_to_return() -> None:
         carrying = (units["carry_minerals"] == 5) & (units["owner"] == 1)
     assert carrying.any()
     for row in carrying.nonzero()[0]:
-        assert game.world.buffs["id"][row, 0] == rules.BUFF_CARRY_MINERALS
+        assert game.world.buffs["id"][row, 0] == ids.BUFF_CARRY_MINERALS
         assert game.world.orders["ability"][row, 0] == 296
 
 

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from starmill.converters import protos
+from starmill.engines.skirmish.players import bots
 from starmill.engines.skirmish.simulation import (
     action_results,
     rules,
@@ -77,7 +78,7 @@ def test_error_codes_are_the_protocols() -> None:
 
 def test_strategies_name_things_that_exist() -> None:
     made = {e.get("makes") for e in json.loads(_text("abilities.json"))["abilities"]}
-    for race in rules.strategies().values():
+    for race in bots.strategies().values():
         for style in race["styles"].values():
             assert {row[0] for row in style["tech"]} <= made
             assert set(style["mix"]) <= made

@@ -13,7 +13,7 @@ def _shown(game, player: int, row: int) -> bool:
 
 def _memories(game, player: int) -> np.ndarray:
     shown = visible_units.player_view(game, player)
-    return shown.units[shown.display == visible_units.SNAPSHOT]
+    return shown.units[shown.display == visible_units.DISPLAY_SNAPSHOT]
 
 
 def test_a_player_sees_what_is_near_its_units_and_not_the_rest() -> None:
@@ -91,11 +91,11 @@ def test_cloaked_units_are_hidden_until_detected() -> None:
         index = list(shown.rows).index(templar)
         return int(shown.display[index]), int(shown.cloak[index])
 
-    assert seen(1) == (visible_units.HIDDEN, visible_units.CLOAKED)
-    assert seen(2) == (visible_units.VISIBLE, visible_units.ALLIED_CLOAK)
+    assert seen(1) == (visible_units.DISPLAY_HIDDEN, visible_units.CLOAKED)
+    assert seen(2) == (visible_units.DISPLAY_VISIBLE, visible_units.CLOAKED_ALLIED)
     arena.put(game, "MissileTurret", 1, X, Y + 3)
     arena.look(game)
-    assert seen(1) == (visible_units.VISIBLE, visible_units.DETECTED)
+    assert seen(1) == (visible_units.DISPLAY_VISIBLE, visible_units.CLOAKED_DETECTED)
 
 
 def test_sensor_towers_report_blips() -> None:
@@ -132,10 +132,13 @@ def test_a_building_on_its_way_is_a_placeholder() -> None:
     spot = (game.map.starts[0][0] + 9.0, game.map.starts[0][1])
     arena.command(game, 1, "Build_SupplyDepot", [worker], point=spot)
     shown = visible_units.player_view(game, 1)
-    found = shown.units[shown.display == visible_units.PLACEHOLDER]
+    found = shown.units[shown.display == visible_units.DISPLAY_PLACEHOLDER]
     assert [(p["unit_type"], p["x"], p["y"]) for p in found] == [(19, *_whole(spot))]
     game.advance(300)
-    assert visible_units.PLACEHOLDER not in visible_units.player_view(game, 1).display
+    assert (
+        visible_units.DISPLAY_PLACEHOLDER
+        not in visible_units.player_view(game, 1).display
+    )
     assert len(arena.rows_of(game, "SupplyDepot", 1)) == 1
 
 
