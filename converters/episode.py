@@ -92,6 +92,26 @@ def convert_stream(
         yield squeezed(arrays)
 
 
+def convert_replay(
+    settings: ConverterSettings,
+    game_info: bytes,
+    replay_info: bytes,
+    stream: Iterable[tuple[int, Observed]],
+    frames: Iterable[int],
+) -> Iterator[Arrays]:
+    """Yields the converted steps of one player's episode; each is valid until the next.
+
+    Args:
+        settings: supervised settings.
+        game_info: serialized ResponseGameInfo of the game that plays the replay.
+        replay_info: serialized ResponseReplayInfo.
+        stream: (game loop, observation), as for `convert_stream`.
+        frames: the game loops on which the player acted.
+    """
+    converter = Converter(settings, game_info, replay_info, reuse=True)
+    return convert_stream(converter, stream, frames)
+
+
 def stack(steps: Iterable[Arrays]) -> Arrays:
     """Returns an episode's arrays, [T, *shape]; the steps must own theirs.
 

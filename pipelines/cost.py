@@ -59,7 +59,7 @@ class Cost:
     rates: Rates
 
 
-def cost(made: plan.Plan, *, engine: str) -> Cost:
+def estimate(made: plan.BuildPlan, *, engine: str) -> Cost:
     """Returns what the plan will cost; what is reused costs nothing."""
     rates = RATES[engine]
     share = made.sides / max(1, made.selected)
@@ -89,7 +89,7 @@ def lines(expected: Cost) -> list[str]:
     ]
 
 
-def to_json(made: plan.Plan, expected: Cost) -> dict[str, Any]:
+def to_json(made: plan.BuildPlan, expected: Cost) -> dict[str, Any]:
     """Returns plan and estimate for machines."""
     return {
         "read": made.read,

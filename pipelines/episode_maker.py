@@ -1,10 +1,10 @@
-"""One replay to its episodes, encoded; or the reason for each side that failed. No Beam.
+"""Turns one replay into encoded episodes, or into the reason why a side failed. No Beam.
 
-In: a replay's bytes, its row of the index, and which sides are wanted. Out: records per
-episode and a quarantine row per failure, the same whatever happened on the way: a game that
-fails is replaced and the side played again, and what is written of a failure names neither
-process nor attempt. Observations are converted and encoded as they come, so memory does not
-grow with the game but by the encoded records.
+In: a replay's bytes, its row of the index, and the sides to play. Out: for each side either
+an episode's records or a quarantine row. The result does not depend on accidents: a game that
+fails is replaced and its side is played again, and the row of a failure names neither process
+nor attempt. Observations are converted and encoded as they arrive, so only the encoded
+records grow with the length of the game.
 """
 
 import concurrent.futures
@@ -17,32 +17,36 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from starmill.converters import episode as episode_lib
-from starmill.converters import timing
-from starmill.converters.observation import Converter
+from starmill.converters import episode
 from starmill.engines import game_process, playback
 from starmill.engines.pool import Pool
 from starmill.engines.replays import replay_file
-from starmill.schema import codec, episode, errors, shards, table
+from starmill.schema import codec, errors, shards, table
+from starmill.schema.episode import EpisodeMeta
 from starmill.schema.replay_row import RejectReason, ReplayRow
 from starmill.schema.settings import UNPLUGGED, ConverterSettings
 
 _LOG = logging.getLogger(__name__)
 SIDES = (1, 2)
-_LONGEST_PAUSE_SECONDS = 2.0
+# After a kill from outside: the pause grows with every kill, up to the longest.
+_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.05, 2.0
+# A message can be garbled on its way once. The second time, the replay is to blame.
+_CONVERTER_ATTEMPTS = 2
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class WorkerConfig:
+class MakerConfig:
     """How replays are played.
 
-    settings: what the converter makes.
-    attempts: how often a side is played before it goes to quarantine.
-    kills: how often a game may be killed from outside, having played some of the replay,
-        before that counts as a failure: memory may run short at the same place each time.
-    early_kills: the same before any of it was played, which is no sign against the replay.
-    one_process: play the two sides one after the other in one process, where memory is
-        short; not with opponent features, which need both at once.
+    Attributes:
+        settings: of the converter; supervised.
+        attempts: how often a side is played before it is quarantined.
+        kills: how often a game that has begun to play the replay may be killed from outside
+            before that counts as a failure. Memory may run short at the same place each time.
+        early_kills: the same for kills before any of the replay was played. Such a kill says
+            nothing about the replay, so many are allowed.
+        one_process: whether the two sides are played one after the other in one process, to
+            save memory. Not possible with opponent features, which need both games at once.
     """
 
     settings: ConverterSettings = UNPLUGGED
@@ -64,15 +68,18 @@ class WorkerConfig:
         if not self.settings.supervised:
             problems.append("episodes need supervised settings")
         if problems:
-            raise errors.ConfigError("worker: " + "; ".join(problems))
+            raise errors.ConfigError("how replays are played: " + "; ".join(problems))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Result:
-    """What became of a replay: for each side that was wanted an episode or a row.
+    """The outcome of one replay: an episode or a quarantine row for each requested side.
 
-    loops_played: by all processes, failed attempts included.
-    attempts: how often a side was begun.
+    Attributes:
+        episodes: the encoded sides.
+        quarantine: one row for each side that failed.
+        loops_played: game loops played by all processes, including failed attempts.
+        attempts: how many times a side was started.
     """
 
     episodes: tuple[shards.EpisodeRecords, ...]
@@ -82,16 +89,25 @@ class Result:
 
 
 class _Encoded(NamedTuple):
+    """One side's episode, encoded.
+
+    Attributes:
+        records: the codec's records, header first.
+        steps: how many steps they hold.
+        game_loops: the loop of the last step.
+    """
+
     records: list[bytes]
     steps: int
     game_loops: int
 
 
-_Made = dict[int, _Encoded | Exception]
+# Player -> the side's episode, or the error that ended the attempt.
+_Outcomes = dict[int, _Encoded | Exception]
 
 
 class _Counts:
-    """What two threads count together."""
+    """Counters that two threads share."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -104,28 +120,34 @@ class _Counts:
             self.attempts += attempts
 
 
-class Worker:
-    """Makes episodes of replays with the games of a pool; threads may share it."""
+class EpisodeMaker:
+    """Makes episodes from replays with the games of a pool. Threads may share it."""
 
-    def __init__(self, pool: Pool, config: WorkerConfig) -> None:
+    def __init__(self, pool: Pool, config: MakerConfig) -> None:
         self._pool = pool
         self._config = config
 
     def run(self, data: bytes, row: ReplayRow, sides: Sequence[int] = SIDES) -> Result:
-        """Returns the episodes of the sides, and rows for those that failed."""
+        """Returns the episodes of the given sides, and a row for each side that failed.
+
+        Args:
+            data: the replay file's bytes.
+            row: the replay's row of the index.
+            sides: which players' sides to make.
+        """
         counts = _Counts()
         try:
             _check_unchanged(data, row)
             replay = replay_file.open_replay(data)
-            frames = timing.action_frames(replay.game_events())
+            frames = replay.action_frames()
             executable = self._executable(row)
         except (errors.ReplayError, errors.EngineMissing) as error:
-            made: _Made = dict.fromkeys(sides, error)
+            outcomes: _Outcomes = dict.fromkeys(sides, error)
         else:
-            made = self._play(executable, data, frames, sides, counts)
+            outcomes = self._play(executable, data, frames, sides, counts)
         episodes, quarantine = [], []
         for side in sides:
-            outcome = made[side]
+            outcome = outcomes[side]
             try:
                 if isinstance(outcome, Exception):
                     raise outcome
@@ -156,62 +178,59 @@ class Worker:
         frames: dict[int, list[int]],
         sides: Sequence[int],
         counts: _Counts,
-    ) -> _Made:
+    ) -> _Outcomes:
         if self._config.settings.add_opponent_features:
             return self._retried(
-                lambda left: self._play_pair(executable, data, frames, left, counts),
+                lambda rest: self._play_pair(executable, data, frames, rest, counts),
                 sides,
             )
 
         def one(side: int) -> _Encoded | Exception:
             return self._retried(
-                lambda left: {
+                lambda rest: {
                     side: self._play_side(
                         executable, data, frames.get(side, []), side, counts
                     )
-                    for side in left
+                    for side in rest
                 },
                 (side,),
             )[side]
 
         if self._config.one_process or len(sides) == 1:
             return {side: one(side) for side in sides}
-        # The sides are played in parallel, each in a game of its own: while one game
-        # computes, the other side is converted.
+        # In parallel, each side in its own game: while one game computes, the other side's
+        # observations are converted.
         with concurrent.futures.ThreadPoolExecutor(len(sides)) as threads:
             return dict(zip(sides, threads.map(one, sides), strict=True))
 
     def _retried(
-        self, attempt: Callable[[Sequence[int]], _Made], sides: Sequence[int]
-    ) -> _Made:
-        """Returns what `attempt` makes of the sides, trying those again that may succeed."""
-        done: _Made = {}
+        self, attempt: Callable[[Sequence[int]], _Outcomes], sides: Sequence[int]
+    ) -> _Outcomes:
+        """Returns the outcome of each side, after trying again those that may succeed."""
+        outcomes: _Outcomes = {}
         failures, kills, early = 0, 0, 0
-        left = tuple(sides)
+        remaining = tuple(sides)
         while True:
-            made = attempt(left)
-            again = []
-            for side, outcome in made.items():
-                done[side] = outcome
-                if _may_pass(outcome):
-                    again.append(side)
-            if not again:
-                return done
-            kill = _outside_kill([done[side] for side in again])
+            latest = attempt(remaining)
+            outcomes.update(latest)
+            retryable = [side for side in latest if _may_pass(latest[side])]
+            if not retryable:
+                return outcomes
+            kill = _outside_kill([outcomes[side] for side in retryable])
             failures += kill is None
             kills += kill is not None and kill.in_play
             early += kill is not None and not kill.in_play
             limit = self._config.attempts
-            if any(isinstance(done[s], errors.ConverterError) for s in again):
-                # A message can be garbled on its way, but a second time it is the replay.
-                limit = min(limit, 2)
+            if any(isinstance(outcomes[s], errors.ConverterError) for s in retryable):
+                limit = min(limit, _CONVERTER_ATTEMPTS)
             too_often = kills > self._config.kills or early > self._config.early_kills
             if failures >= limit or too_often:
-                return done
+                return outcomes
             if kill is not None:
-                # Whoever kills (a kernel short of memory) may need time to be done with it.
-                time.sleep(min(_LONGEST_PAUSE_SECONDS, 0.05 * (kills + early)))
-            left = tuple(again)
+                # A kernel that is short of memory needs time to recover.
+                pause = _PAUSE_SECONDS * (kills + early)
+                time.sleep(min(_LONGEST_PAUSE_SECONDS, pause))
+            remaining = tuple(retryable)
 
     def _play_side(
         self,
@@ -246,7 +265,7 @@ class Worker:
         frames: dict[int, list[int]],
         sides: Sequence[int],
         counts: _Counts,
-    ) -> _Made:
+    ) -> _Outcomes:
         counts.add(attempts=len(sides))
         players: list[playback.Player] = []
         try:
@@ -255,11 +274,11 @@ class Worker:
                     playback.Player(game, max_rss_bytes=self._pool.config.max_rss_bytes)
                     for game in games
                 ]
-                made = self._encode_pair(players, data, frames, sides)
-                for outcome in made.values():
+                outcomes = self._encode_pair(players, data, frames, sides)
+                for outcome in outcomes.values():
                     if isinstance(outcome, errors.EngineError):
-                        raise outcome  # both games are in doubt
-                return made
+                        raise outcome  # neither game can be trusted any more
+                return outcomes
         except errors.StarmillError as error:
             played = sum(player.loops_played for player in players)
             return dict.fromkeys(sides, _with_progress(error, played))
@@ -272,7 +291,7 @@ class Worker:
         data: bytes,
         frames: dict[int, list[int]],
         sides: Sequence[int],
-    ) -> _Made:
+    ) -> _Outcomes:
         infos = {
             side: players[side - 1].load(data, side, self._config.settings)
             for side in SIDES
@@ -293,12 +312,12 @@ class Worker:
     def _encode(
         self, info: playback.Info, stream: playback.Stream, frames: Sequence[int]
     ) -> _Encoded:
-        converter = Converter(
-            self._config.settings, info.game_info, info.replay_info, reuse=True
-        )
-        encoder = codec.EpisodeEncoder(self._config.settings)
+        settings = self._config.settings
+        encoder = codec.EpisodeEncoder(settings)
         loop = 0
-        for step in episode_lib.convert_stream(converter, stream, frames):
+        for step in episode.convert_replay(
+            settings, info.game_info, info.replay_info, stream, frames
+        ):
             loop = int(step["game_loop"])
             encoder.add(step)
         return _Encoded(encoder.finish(), encoder.steps, loop)
@@ -307,11 +326,13 @@ class Worker:
 def _outside_kill(
     outcomes: Sequence[_Encoded | Exception],
 ) -> errors.EngineKilled | None:
-    """Returns the kill that all of them failed by, the one latest in play; None if not all."""
-    found = [one for one in outcomes if isinstance(one, errors.EngineKilled)]
-    if len(found) < len(outcomes):
+    """Returns None unless every outcome is a kill from outside; prefers a kill in play."""
+    kills = [
+        outcome for outcome in outcomes if isinstance(outcome, errors.EngineKilled)
+    ]
+    if len(kills) < len(outcomes):
         return None
-    return max(found, key=lambda kill: kill.in_play)
+    return max(kills, key=lambda kill: kill.in_play)
 
 
 def _with_progress(
@@ -335,7 +356,7 @@ def _check_unchanged(data: bytes, row: ReplayRow) -> None:
         )
 
 
-def _episode(row: ReplayRow, side: int, made: _Encoded) -> shards.EpisodeRecords:
+def _episode(row: ReplayRow, side: int, encoded: _Encoded) -> shards.EpisodeRecords:
     own, other = row.players[side - 1], row.players[2 - side]
     race, opponent_race, outcome = own.race_name, other.race_name, own.outcome
     unknown = [
@@ -350,7 +371,7 @@ def _episode(row: ReplayRow, side: int, made: _Encoded) -> shards.EpisodeRecords
     ]
     if unknown:
         raise errors.ReplayError(unknown[0][0], f"the {unknown[0][1]} is unknown")
-    meta = episode.EpisodeMeta(
+    meta = EpisodeMeta(
         replay_id=row.replay_id,
         player_id=side,
         game_version=str(row.game_version),
@@ -363,14 +384,14 @@ def _episode(row: ReplayRow, side: int, made: _Encoded) -> shards.EpisodeRecords
         opponent_mmr=other.mmr,
         apm=own.apm,
         outcome=int(outcome or 0),
-        steps=made.steps,
-        game_loops=made.game_loops,
+        steps=encoded.steps,
+        game_loops=encoded.game_loops,
         duration_loops=row.duration_loops or 0,
     )
-    return shards.EpisodeRecords(meta=meta, records=made.records)
+    return shards.EpisodeRecords(meta=meta, records=encoded.records)
 
 
-# The first class that an error is an instance of gives its reason.
+# The first class that matches an error gives its reason.
 _REASONS: tuple[tuple[type[errors.StarmillError], RejectReason], ...] = (
     (errors.EngineMissing, RejectReason.ENGINE_MISSING),
     (errors.EngineTimeout, RejectReason.ENGINE_TIMEOUT),
@@ -382,7 +403,7 @@ _REASONS: tuple[tuple[type[errors.StarmillError], RejectReason], ...] = (
 
 
 def reason_of(error: errors.StarmillError) -> RejectReason:
-    """Returns the reason under which a failure is counted."""
+    """Returns the reason that a failure is counted under."""
     if isinstance(error, errors.ReplayError):
         return RejectReason(error.reason)
     for kind, reason in _REASONS:
@@ -394,9 +415,10 @@ def reason_of(error: errors.StarmillError) -> RejectReason:
 def quarantine_row(
     row: ReplayRow, side: int, error: errors.StarmillError
 ) -> table.QuarantineRow:
-    """Returns the row of a side that failed.
+    """Returns the quarantine row of a side that failed.
 
-    source is the file's name alone: a dataset must not depend on where its replays lay.
+    The row names the replay's file without its folder, because a dataset must not depend on
+    where its replays were stored.
     """
     reason = reason_of(error)
     detail = error.detail if isinstance(error, errors.ReplayError) else str(error)

@@ -7,7 +7,6 @@ workers, order, time, host, retries or interruptions.
 
 import contextlib
 import dataclasses
-import logging
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -20,13 +19,11 @@ from apache_beam.runners.runner import PipelineState
 from starmill.engines.pool import SKIRMISH, PoolConfig
 from starmill.pipelines import (
     episode_maker,
+    index,
     local_runner,
     plan,
     stages,
-)
-from starmill.pipelines import index as index_job
-from starmill.pipelines import (
-    work_folder as sink,
+    work_folder,
 )
 from starmill.pipelines.inputs import sources
 from starmill.schema import (
@@ -43,7 +40,6 @@ from starmill.schema import (
 )
 from starmill.version import __version__
 
-_LOG = logging.getLogger(__name__)
 WORK = "_work"
 # Two games of 1 to 2 GB, and a gigabyte for converting, with room to spare.
 DATAFLOW_MIN_RAM = "8GB"
@@ -71,7 +67,7 @@ class Request:
     name: str
     version: str = "1.0.0"
     pool: PoolConfig
-    config: episode_maker.WorkerConfig = episode_maker.WorkerConfig()
+    config: episode_maker.MakerConfig = episode_maker.MakerConfig()
     replays_per_shard: int = 64
     extend: str | None = None
     password: str | None = dataclasses.field(default=None, repr=False)
@@ -108,7 +104,7 @@ class Request:
 class Outcome:
     """What a build has come to. counters: of Beam, empty where nothing had to be run."""
 
-    plan: plan.Plan
+    plan: plan.BuildPlan
     manifest: manifest.Manifest
     quarantine: tuple[table.QuarantineRow, ...]
     counters: Mapping[str, int]
@@ -120,18 +116,18 @@ class Outcome:
         return tuple(row for row in self.quarantine if row.reason not in unwanted)
 
 
-Watch = Callable[[plan.Plan], contextlib.AbstractContextManager[Any]]
+Watch = Callable[[plan.BuildPlan], contextlib.AbstractContextManager[Any]]
 
 
-def prepare(request: Request, options: Sequence[str]) -> plan.Plan:
+def prepare(request: Request, options: Sequence[str]) -> plan.BuildPlan:
     """Indexes and selects; returns the plan, which is then in the work folder.
 
     Raises ConfigError if the destination holds something else.
     """
     check_destination(request)
     work = request.work_folder
-    with sink.reported(f"{work}: cannot be written"):
-        sink.claim(work, request.job())
+    with work_folder.reported(f"{work}: cannot be written"):
+        work_folder.claim(work, request.job())
     index_url = request.index or storage.join(work, "index.parquet")
     if request.index is None:
         found = sources.find(request.replays)
@@ -139,13 +135,13 @@ def prepare(request: Request, options: Sequence[str]) -> plan.Plan:
             raise errors.ConfigError(
                 "some packs are encrypted: pass --pack-password and --accept-license"
             )
-        settings = index_job.IndexSettings(
+        settings = index.IndexSettings(
             selection=request.selection, password=request.password
         )
         chosen = PipelineOptions(_index_options(options, len(found.units)))
         with run_errors():
-            index_job.run(found, index_url, settings, chosen)
-    with sink.reported(f"{work}: cannot be written"):
+            index.run(found, index_url, settings, chosen)
+    with work_folder.reported(f"{work}: cannot be written"):
         return plan.make(
             index_url,
             request.selection,
@@ -162,7 +158,7 @@ def _index_options(options: Sequence[str], units: int) -> list[str]:
 
 def run(
     request: Request,
-    made: plan.Plan,
+    made: plan.BuildPlan,
     options: Sequence[str],
     watch: Watch = lambda _: contextlib.nullcontext(),
 ) -> Outcome:
@@ -178,7 +174,9 @@ def run(
         )
     with watch(made):
         counters = _run_beam(request, made, options)
-    results = [sink.read_shard_result(work, name) for name in made.replays_by_shard]
+    results = [
+        work_folder.read_shard_result(work, name) for name in made.replays_by_shard
+    ]
     missing = [
         name
         for name, result in zip(made.replays_by_shard, results, strict=True)
@@ -200,7 +198,7 @@ def run(
         selection=request.selection.to_json(),
         replay_ids=made.replay_ids,
     )
-    with sink.reported(f"{output}: cannot be written"):
+    with work_folder.reported(f"{output}: cannot be written"):
         written = assembly.finish(
             output,
             build,
@@ -215,13 +213,13 @@ def run(
     )
 
 
-def engine_name(made: plan.Plan) -> str:
+def engine_name(made: plan.BuildPlan) -> str:
     """Returns what the manifest calls the engine: the embedded game is of our release."""
     return f"skirmish {__version__}" if made.engine == SKIRMISH else made.engine
 
 
 def _check_counts(
-    made: plan.Plan,
+    made: plan.BuildPlan,
     placed: Sequence[shards.Placed],
     quarantine: Sequence[table.QuarantineRow],
 ) -> None:
@@ -239,7 +237,7 @@ def _check_counts(
 
 
 def _run_beam(
-    request: Request, made: plan.Plan, options: Sequence[str]
+    request: Request, made: plan.BuildPlan, options: Sequence[str]
 ) -> dict[str, int]:
     chosen = PipelineOptions(list(options))
     pipeline = beam.Pipeline(options=chosen)
@@ -250,7 +248,7 @@ def _run_beam(
         plan_url=storage.join(request.work_folder, plan.NAME),
         work=request.work_folder,
         output=request.output,
-        pool=request.pool,
+        pool_config=request.pool,
         config=request.config,
         password=request.password,
         min_ram=DATAFLOW_MIN_RAM if on_dataflow else None,
@@ -288,7 +286,7 @@ def run_errors() -> Iterator[None]:
 
 def check_destination(request: Request) -> None:
     """Raises ConfigError if the output folder holds anything but this build."""
-    with sink.reported(f"{request.output}: cannot be reached"):
+    with work_folder.reported(f"{request.output}: cannot be reached"):
         names = storage.names(request.output)
     foreign = [name for name in names if not _is_ours(name)]
     if manifest.NAME in names:
@@ -325,7 +323,7 @@ def _is_ours(name: str) -> bool:
     return True
 
 
-def _finished(request: Request, made: plan.Plan) -> manifest.Manifest | None:
+def _finished(request: Request, made: plan.BuildPlan) -> manifest.Manifest | None:
     """Returns the manifest of the same build, finished before; ConfigError if another."""
     if not storage.exists(storage.join(request.output, manifest.NAME)):
         return None
@@ -395,8 +393,8 @@ def _reusable(request: Request) -> dict[str, dict[int, plan.Reused]]:
 def count_parts(work: str) -> int:
     """Returns how many replays are done; safe to ask while the job runs."""
     total = 0
-    for folder in storage.names(sink.parts_folder(work)):
-        names = storage.names(storage.join(sink.parts_folder(work), folder))
+    for folder in storage.names(work_folder.parts_folder(work)):
+        names = storage.names(storage.join(work_folder.parts_folder(work), folder))
         total += sum(name.endswith(".part") for name in names)
     return total
 

@@ -65,7 +65,7 @@ class WorkItem:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Plan:
+class BuildPlan:
     """What a build will do.
 
     read = selected + sum(rejected). replay_ids: of everything read that has one.
@@ -97,7 +97,7 @@ def make(
     *,
     replays_per_shard: int,
     reusable: Mapping[str, Mapping[int, Reused]] | None = None,
-) -> Plan:
+) -> BuildPlan:
     """Writes the work list to `out` and returns the plan.
 
     Args:
@@ -138,7 +138,7 @@ def make(
     counts = _shard_counts(table, replays_per_shard)
     table, reused = _placed(table, counts, reusable or {})
     groups = _write(table, out)
-    return Plan(
+    return BuildPlan(
         read=read,
         selected=table.num_rows,
         rejected=dict(sorted(rejected.items())),

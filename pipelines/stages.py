@@ -5,20 +5,17 @@
 Payloads never travel: parts are written by the stage that plays, read by the one that joins.
 """
 
-import logging
 from collections.abc import Iterable, Iterator
 
 import apache_beam as beam
 from apache_beam.metrics.metric import Metrics
 
-from starmill.engines import pool as sc2
+from starmill.engines import pool
 from starmill.engines.replays import replay_file
 from starmill.pipelines import episode_maker, plan, work_folder
 from starmill.pipelines.inputs import packs
-from starmill.schema import errors, storage, table
+from starmill.schema import errors, storage
 from starmill.schema.replay_row import RejectReason
-
-_LOG = logging.getLogger(__name__)
 
 
 def count(name: str, by: int = 1) -> None:
@@ -43,15 +40,15 @@ class PlayReplay(beam.DoFn):
     def __init__(
         self,
         work: str,
-        pool: sc2.PoolConfig,
-        config: episode_maker.WorkerConfig,
+        pool_config: pool.PoolConfig,
+        config: episode_maker.MakerConfig,
         password: str | None = None,
     ) -> None:
         self._work = work
-        self._pool_config = pool
+        self._pool_config = pool_config
         self._config = config
         self._password = password
-        self._pool: sc2.Pool | None = None
+        self._pool: pool.Pool | None = None
 
     def process(self, item: plan.WorkItem) -> Iterator[tuple[str, work_folder.PartRef]]:
         """Plays one replay, unless its part is there or its episodes are reused."""
@@ -66,13 +63,13 @@ class PlayReplay(beam.DoFn):
     def _make(self, item: plan.WorkItem) -> None:
         # Not in `setup`: a worker that has nothing to play needs no game.
         if self._pool is None:
-            self._pool = sc2.open_shared(self._pool_config)
+            self._pool = pool.open_shared(self._pool_config)
         try:
             data = read_replay(item.row.source, self._password)
         except errors.ReplayError as error:
             result = _unreadable(item, error)
         else:
-            made_by = episode_maker.Worker(self._pool, self._config)
+            made_by = episode_maker.EpisodeMaker(self._pool, self._config)
             with self._pool.turns:
                 result = made_by.run(data, item.row, item.sides)
         work_folder.write_result(self._work, item.row.replay_id, result)
@@ -88,7 +85,7 @@ class PlayReplay(beam.DoFn):
     def teardown(self) -> None:
         """Gives the games back."""
         if self._pool is not None:
-            sc2.close_shared(self._pool)
+            pool.close_shared(self._pool)
             self._pool = None
 
 
@@ -133,14 +130,6 @@ class JoinShard(beam.DoFn):
         yield name
 
 
-def quarantine_counts(rows: Iterable[table.QuarantineRow]) -> dict[str, int]:
-    """Returns how many rows there are per reason, most first."""
-    counts: dict[str, int] = {}
-    for row in rows:
-        counts[row.reason] = counts.get(row.reason, 0) + 1
-    return dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
-
-
 def build(
     pipeline: beam.Pipeline,
     *,
@@ -148,8 +137,8 @@ def build(
     plan_url: str,
     work: str,
     output: str,
-    pool: sc2.PoolConfig,
-    config: episode_maker.WorkerConfig,
+    pool_config: pool.PoolConfig,
+    config: episode_maker.MakerConfig,
     password: str | None = None,
     min_ram: str | None = None,
 ) -> beam.pvalue.PCollection:
@@ -158,7 +147,7 @@ def build(
     min_ram: what a worker that plays needs, for runners that choose machines by it; others
         would only start a second set of workers for it.
     """
-    play: beam.PTransform = beam.ParDo(PlayReplay(work, pool, config, password))
+    play: beam.PTransform = beam.ParDo(PlayReplay(work, pool_config, config, password))
     if min_ram is not None:
         play = play.with_resource_hints(min_ram=min_ram)
     return (

@@ -328,7 +328,7 @@ def replayed(
     rows: pa.Table,
     found: Mapping[str, ReplayRow],
     wanted: Iterable[str],
-    player: episode_maker.Worker,
+    player: episode_maker.EpisodeMaker,
     password: str | None = None,
 ) -> Iterator[Problem]:
     """Plays replays again and yields what differs from their stored episodes.

@@ -10,8 +10,8 @@ import csv
 import dataclasses
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import fsspec
 
@@ -137,12 +137,47 @@ def reject_reason(row: ReplayRow, selection: Selection) -> RejectReason | None:
     Where the two sides fail different rules, the later rule is named: that is how far
     the replay came.
     """
-    reasons = [episode_reject_reason(row, player, selection) for player in (1, 2)]
+    return _later_reason(
+        [episode_reject_reason(row, player, selection) for player in (1, 2)]
+    )
+
+
+def _later_reason(
+    side_reasons: Iterable[RejectReason | None],
+) -> RejectReason | None:
+    reasons = list(side_reasons)
     if None in reasons:
         return None
     # Bad events are looked at last, whatever their place in the list of reasons.
     order = [*(r for r in RejectReason if r not in _EVENT_PROBLEMS), *_EVENT_PROBLEMS]
     return max((reason for reason in reasons if reason), key=order.index)
+
+
+class Judgement(NamedTuple):
+    """What a selection says of one replay.
+
+    Attributes:
+        reason: None if at least one side is kept, else as `reject_reason` has it.
+        sides: the players whose sides are kept: 1, 2 or both.
+        unselected: player -> the first rule that the side fails, for the other sides.
+        split: "train", "valid" or "test"; meaningless where no side is kept.
+    """
+
+    reason: RejectReason | None
+    sides: tuple[int, ...]
+    unselected: Mapping[int, RejectReason]
+    split: str
+
+
+def judge(row: ReplayRow, selection: Selection) -> Judgement:
+    """Returns which sides of a replay the selection keeps, and why not the others."""
+    reasons = {side: episode_reject_reason(row, side, selection) for side in (1, 2)}
+    return Judgement(
+        reason=_later_reason(reasons.values()),
+        sides=tuple(side for side, reason in reasons.items() if reason is None),
+        unselected={side: reason for side, reason in reasons.items() if reason},
+        split=split_in(row, selection),
+    )
 
 
 def episode_reject_reason(

@@ -68,8 +68,8 @@ def job_request(out_dir: Path, *more: str) -> dict[str, Any]:
             plan_url=f"{BUCKET}/data/_work/plan.parquet",
             work=f"{BUCKET}/data/_work",
             output=f"{BUCKET}/data",
-            pool=pool.PoolConfig(root="/opt/StarCraftII"),
-            config=episode_maker.WorkerConfig(),
+            pool_config=pool.PoolConfig(root="/opt/StarCraftII"),
+            config=episode_maker.MakerConfig(),
             min_ram=generate.DATAFLOW_MIN_RAM,
         )
         pipeline.run()

@@ -241,6 +241,10 @@ class ReplayFile:
         for loop, user_id, number in self.event_columns.tolist():
             yield timing.GameEvent(loop, user_id, kinds[number])
 
+    def action_frames(self) -> dict[int, list[int]]:
+        """Returns, per player id, the ascending game loops on which the player acted."""
+        return timing.action_frames(self.game_events())
+
     def full_game_events(self) -> Iterator[dict[str, Any]]:
         """Yields every game event whole, as s2protocol does (but for `_bits`)."""
         data, protocol = self._events(), self.protocol

@@ -1,5 +1,5 @@
-"""A dataset as one HTML page: statistics, charts and an episode viewer.
+"""The report of a dataset: one HTML page with statistics, charts and an episode viewer.
 
-Enters: a dataset. Leaves: a page.
-Must not know: how the dataset was made.
+Enters: an open dataset. Leaves: an HTML file that needs no other file.
+Must not know: how the dataset was built.
 """

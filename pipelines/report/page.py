@@ -1,7 +1,7 @@
-"""The report's page: what a dataset is, its numbers, and a viewer of some episodes.
+"""Renders the report of a dataset as one HTML page.
 
-In: what the manifest and table say, statistics, and a few decoded episodes. Out: one page
-with everything inside it, so it opens from a mail attachment as well as from a server.
+In: a `Summary`, the statistics, and the viewer's episodes. Out: the page's text. Styles,
+scripts and data are all inside, so the page also opens from a mail attachment.
 """
 
 import dataclasses
@@ -20,12 +20,25 @@ from starmill.schema.settings import ConverterSettings, RawSettings
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Summary:
-    """What a dataset is, for the page's head.
+    """The facts that the page states about the dataset.
 
-    reference: `name@version#sha256:...`.
-    stored_bytes: of the shards; dense_bytes: of the same steps as plain arrays.
-    field_bytes: (field, stored bytes, dense bytes) of the sampled episodes.
-    rejected, quarantined: (reason, replays or episodes).
+    Attributes:
+        name: of the dataset.
+        version: of the dataset, like "1.0.0".
+        reference: `name@version#sha256:...`.
+        digest: `sha256:...` of the manifest.
+        engine: the game that played the replays.
+        schema: fingerprint of the array specs.
+        selection: name of the selection.
+        replays: replays with at least one episode.
+        episodes: episodes of the dataset.
+        steps: of all episodes.
+        game_loops: of all episodes; a game with two episodes counts twice.
+        stored_bytes: size of the shards.
+        dense_bytes: size of the same steps as plain arrays.
+        field_bytes: (field, stored bytes, dense bytes) of a few encoded episodes.
+        rejected: (reason, number) of what the selection leaves out.
+        quarantined: (reason, number of failed episodes).
     """
 
     name: str
@@ -52,10 +65,19 @@ def render(
     episodes: Sequence[dict[str, Any]],
     settings: ConverterSettings,
 ) -> str:
-    """Returns the page. `episodes` are payloads of `viewer.payload`."""
-    page = resources.files("starmill.pipelines.report").joinpath("assets")
+    """Returns the page's HTML.
+
+    Args:
+        summary: the facts about the dataset.
+        numbers: the statistics that the charts show.
+        episodes: payloads of `viewer.payload`.
+        settings: of the converter that made the dataset.
+    """
+    assets = resources.files("starmill.pipelines.report").joinpath("assets")
     title = f"{summary.name} {summary.version}"
-    return string.Template(page.joinpath("report.html").read_text("utf-8")).substitute(
+    return string.Template(
+        assets.joinpath("report.html").read_text("utf-8")
+    ).substitute(
         title=html.escape(title),
         digest=html.escape(summary.reference),
         style=resources.files("starmill.pages")
@@ -63,8 +85,8 @@ def render(
         .read_text("utf-8"),
         body=_body(summary, numbers),
         viewer_note=html.escape(
-            f"{len(episodes)} of {summary.episodes:,} episodes are inside this file. "
-            "Scrub or use the arrow keys; point at a unit for its raw values."
+            f"This file contains {len(episodes)} of {summary.episodes:,} episodes. "
+            "Drag the slider or use the arrow keys; point at a unit to see its raw values."
         ),
         footer=html.escape(
             f"Made by starmill from {summary.reference}. Engine: {summary.engine}. "
@@ -72,12 +94,12 @@ def render(
         ),
         names=_script_json(_names(settings)),
         episodes=_script_json(list(episodes)),
-        script=page.joinpath("viewer.js").read_text("utf-8"),
+        script=assets.joinpath("viewer.js").read_text("utf-8"),
     )
 
 
 def size_text(size_bytes: float) -> str:
-    """Returns a size as people read it."""
+    """Returns a size with its unit, like "1.5 MB"."""
     for unit in ("B", "kB", "MB", "GB"):
         if size_bytes < 1000:
             return (
@@ -90,14 +112,14 @@ def size_text(size_bytes: float) -> str:
 
 
 def _script_json(value: Any) -> str:
-    # "</script>" inside a string would end the element; JSON allows the escaped slash.
+    # A "</script>" inside a string would end the element. JSON allows an escaped slash.
     return json.dumps(value, separators=(",", ":"), sort_keys=True).replace(
         "</", "<\\/"
     )
 
 
 def _names(settings: ConverterSettings) -> dict[str, Any]:
-    """Returns the vocabularies that the viewer shows instead of numbers."""
+    """Returns the names that the viewer shows instead of numbers."""
     raw = settings.raw_settings or RawSettings()
     units = vocab.table("unit_types")
     buffs = vocab.table("buffs")
@@ -118,7 +140,7 @@ def _names(settings: ConverterSettings) -> dict[str, Any]:
 
 
 def _dense_names(table: dict[str, Any]) -> dict[str, str]:
-    """Returns dense id -> name without its race, e.g. "Marine"."""
+    """Returns the name of each dense id, without the race: "Marine"."""
     out: dict[str, str] = {"0": "none", "254": "unseen enemy"}
     for raw, dense in table["raw_to_uint8"].items():
         name = table["raw_names"].get(raw)
@@ -138,7 +160,7 @@ def _figures(summary: Summary, numbers: statistics.Statistics) -> str:
         ("replays", f"{summary.replays:,}", "replays"),
         ("episodes", f"{summary.episodes:,}", "episodes"),
         ("steps", f"{summary.steps:,}", "steps"),
-        ("hours", f"{hours:,.1f} h", "of play, both sides counted"),
+        ("hours", f"{hours:,.1f} h", "of play, counting each side"),
         ("bytes", size_text(summary.stored_bytes), "in shards"),
         ("bytes-per-step", f"{per_step:,.0f} B", "a step"),
         (

@@ -1,7 +1,8 @@
-"""A dataset to its report: which episodes are sampled and shown, and what each field costs.
+"""Writes the report of a dataset: one HTML file with statistics and an episode viewer.
 
-In: an open `Dataset`. Out: one HTML file. The choice of episodes follows from their ids
-alone, so the same dataset gives the same page.
+In: an open `Dataset`. Out: the file. This module chooses which episodes are sampled and
+which are shown, and measures what each field costs. It chooses by hash of the episode id,
+so the same dataset always gives the same page.
 """
 
 import collections
@@ -11,27 +12,27 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet
+import pyarrow.parquet as pq
 
-from starmill.pipelines.report import page as report_page
-from starmill.pipelines.report import statistics, viewer
-from starmill.schema import codec, table
-from starmill.schema.loader import dataset as dataset_lib
+from starmill.pipelines.report import page, statistics, viewer
+from starmill.schema import codec, storage, table
+from starmill.schema.loader.dataset import Dataset, checked_file
 
-# Enough for stable shares of functions and delays; a page of a huge dataset stays cheap.
+# Enough for stable shares of functions and delays, and cheap for a dataset of any size.
 SAMPLE = 64
-# What the page may weigh: viewers hold whole episodes.
+# The viewer holds whole episodes, so their number alone does not bound the page's size.
 PAGE_BYTES = 9_500_000
+# Episodes, and steps of each, that are encoded to measure what a field costs.
 _FIELD_EPISODES, _FIELD_STEPS = 2, 320
 
 
-def write_report(dataset: dataset_lib.Dataset, out: Path, *, shown: int = 6) -> int:
+def write_report(dataset: Dataset, out: Path, *, shown: int = 6) -> int:
     """Writes the page and returns its size in bytes.
 
     Args:
-        dataset: what to report on.
-        out: the HTML file, replaced if it is there.
-        shown: most episodes in the viewer; fewer if the page would pass PAGE_BYTES.
+        dataset: the dataset to describe.
+        out: the HTML file; an existing one is replaced.
+        shown: how many episodes the viewer gets; fewer if the page would exceed PAGE_BYTES.
     """
     order = _by_hash(dataset)
     numbers = statistics.gather(
@@ -39,24 +40,23 @@ def write_report(dataset: dataset_lib.Dataset, out: Path, *, shown: int = 6) -> 
         (dataset.episode(number) for number in order[:SAMPLE]),
     )
     payloads = _payloads(dataset, order, shown)
-    page = report_page.render(
-        summary(dataset, order), numbers, payloads, dataset.settings
-    )
-    data = page.encode("utf-8")
-    temporary = out.with_name(out.name + ".tmp")
-    temporary.write_bytes(data)
-    temporary.replace(out)
-    return len(data)
+    text = page.render(summary(dataset, order), numbers, payloads, dataset.settings)
+    return storage.write(str(out), text.encode("utf-8")).size_bytes
 
 
-def summary(dataset: dataset_lib.Dataset, order: list[int]) -> report_page.Summary:
-    """Returns what the page's head says."""
+def summary(dataset: Dataset, order: list[int]) -> page.Summary:
+    """Returns the facts that the page states about the dataset.
+
+    Args:
+        dataset: the dataset.
+        order: episode numbers by hash; the first few are encoded to measure field costs.
+    """
     manifest = dataset.manifest
     dense = sum(
         int(np.prod(spec.shape, dtype=np.int64)) * np.dtype(spec.dtype).itemsize
         for spec in dataset.specs.values()
     )
-    return report_page.Summary(
+    return page.Summary(
         name=manifest.name,
         version=manifest.version,
         reference=manifest.reference(),
@@ -76,13 +76,11 @@ def summary(dataset: dataset_lib.Dataset, order: list[int]) -> report_page.Summa
     )
 
 
-def field_bytes(
-    dataset: dataset_lib.Dataset, numbers: list[int]
-) -> list[tuple[str, int, int]]:
-    """Returns (field, stored bytes, dense bytes), largest first.
+def field_bytes(dataset: Dataset, numbers: list[int]) -> list[tuple[str, int, int]]:
+    """Returns (field, stored bytes, dense bytes) of some episodes, largest first.
 
-    Fields share one compressed stream, so a field's cost is what encoding saves when the
-    field is all zeros. Small arrays are taken together.
+    All fields share one compressed stream. A field's stored size is therefore the difference
+    that setting the field to zero makes. Small arrays are counted as one field.
     """
     stored: collections.Counter[str] = collections.Counter()
     dense: collections.Counter[str] = collections.Counter()
@@ -116,8 +114,8 @@ def _field_groups(arrays: dict[str, Any]) -> dict[str, list[str]]:
     return groups
 
 
-def _by_hash(dataset: dataset_lib.Dataset) -> list[int]:
-    """Returns episode numbers in an order that follows from their ids alone."""
+def _by_hash(dataset: Dataset) -> list[int]:
+    """Returns the episode numbers, sorted by the hash of the episode id."""
     ids = dataset.table.column("episode_id").to_pylist()
     return sorted(
         range(len(ids)),
@@ -125,16 +123,14 @@ def _by_hash(dataset: dataset_lib.Dataset) -> list[int]:
     )
 
 
-def _payloads(
-    dataset: dataset_lib.Dataset, order: list[int], shown: int
-) -> list[dict[str, Any]]:
+def _payloads(dataset: Dataset, order: list[int], shown: int) -> list[dict[str, Any]]:
     payloads: list[dict[str, Any]] = []
     left = PAGE_BYTES
     for number in order:
         if len(payloads) == shown:
             break
         payload = viewer.payload(dataset.episode(number), dataset.settings)
-        # One episode is always shown, however long; others only while there is room.
+        # The first episode is always shown, however long it is.
         if payloads and len(payload["data"]) > left:
             continue
         payloads.append(payload)
@@ -142,9 +138,9 @@ def _payloads(
     return payloads
 
 
-def _quarantined(dataset: dataset_lib.Dataset) -> list[tuple[str, int]]:
-    data = dataset_lib.checked_file(dataset.url, dataset.manifest, table.QUARANTINE)
-    rows = pyarrow.parquet.read_table(io.BytesIO(data))
+def _quarantined(dataset: Dataset) -> list[tuple[str, int]]:
+    data = checked_file(dataset.url, dataset.manifest, table.QUARANTINE)
+    rows = pq.read_table(io.BytesIO(data))
     return _sorted_counts(collections.Counter(rows.column("reason").to_pylist()))
 
 

@@ -1,7 +1,7 @@
-"""The numbers of a dataset's report: some of every episode's row, some of a sample's arrays.
+"""Computes the statistics that a dataset's report shows.
 
-In: the episode table's rows, and a sample of decoded episodes. Out: a `Statistics` record of
-plain numbers. What comes of the sample says so on the page, with the sample's size.
+In: the rows of the episode table, and a sample of decoded episodes. Out: a `Statistics`
+record of plain numbers. The page states the sample's size beside what comes from it.
 """
 
 import collections
@@ -22,7 +22,12 @@ _DELAY_EDGES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Histogram:
-    """Counts between edges; edges has one entry more than counts."""
+    """How many values fall between neighbouring edges.
+
+    Attributes:
+        edges: ascending; one entry more than counts.
+        counts: values from edges[i] up to, but not including, edges[i + 1].
+    """
 
     edges: tuple[float, ...]
     counts: tuple[int, ...]
@@ -30,15 +35,23 @@ class Histogram:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Statistics:
-    """What the report shows.
+    """The numbers that the report shows.
 
-    outcomes: race -> (wins, draws, losses), by episode.
-    maps, versions, match_ups, splits: (name, episodes), most frequent first.
-    unrated: episodes without an MMR.
-    functions: (name, steps), most used first; of the sample.
-    units_by_minute: (game minute, mean own units); of the sample.
-    delay_compression: game loops per step, over all episodes.
-    sample: episodes that were decoded for delays, functions and units.
+    Attributes:
+        mmr: of the episode's player, over the episodes that have one.
+        unrated: episodes without an MMR.
+        outcomes: race -> (wins, draws, losses) of its episodes.
+        match_ups: (like "TvZ", episodes), most frequent first.
+        maps: (name, episodes), most frequent first.
+        versions: (game version, episodes), most frequent first.
+        splits: (name, episodes), most frequent first.
+        minutes: game length in minutes.
+        actions_per_minute: steps per game minute.
+        delay_compression: game loops per step, over all episodes.
+        delays: in game loops; of the sample.
+        functions: (name, steps), most used first; of the sample.
+        units_by_minute: (game minute, mean number of own units); of the sample.
+        sample: how many episodes were decoded for delays, functions and units.
     """
 
     mmr: Histogram
@@ -61,8 +74,8 @@ def gather(rows: Sequence[Mapping[str, Any]], sample: Iterable[Episode]) -> Stat
     """Returns the statistics of a dataset.
 
     Args:
-        rows: one mapping per episode with the columns of the episode table.
-        sample: decoded episodes; taken one at a time, so their memory is not added up.
+        rows: one mapping per episode, with the columns of the episode table.
+        sample: decoded episodes. Only one is held in memory at a time.
     """
     rated = [row["mmr"] for row in rows if row["mmr"] is not None]
     minutes = [row["game_loops"] / LOOPS_PER_MINUTE for row in rows]
@@ -70,9 +83,9 @@ def gather(rows: Sequence[Mapping[str, Any]], sample: Iterable[Episode]) -> Stat
     actions = [
         row["steps"] / max(row["game_loops"] / LOOPS_PER_MINUTE, 1e-3) for row in rows
     ]
-    seen = _Sample()
+    sampled = _Sample()
     for episode in sample:
-        seen.add(episode)
+        sampled.add(episode)
     return Statistics(
         mmr=_histogram(rated, 100),
         unrated=len(rows) - len(rated),
@@ -87,15 +100,15 @@ def gather(rows: Sequence[Mapping[str, Any]], sample: Iterable[Episode]) -> Stat
         minutes=_histogram(minutes, 1),
         actions_per_minute=_histogram(actions, 10),
         delay_compression=sum(row["game_loops"] for row in rows) / max(steps, 1),
-        delays=seen.delay_histogram(),
-        functions=seen.function_counts(),
-        units_by_minute=seen.units_by_minute(),
-        sample=seen.episodes,
+        delays=sampled.delay_histogram(),
+        functions=sampled.function_counts(),
+        units_by_minute=sampled.units_by_minute(),
+        sample=sampled.episodes,
     )
 
 
 class _Sample:
-    """Running sums over decoded episodes."""
+    """Sums over the decoded episodes so far."""
 
     def __init__(self) -> None:
         self.episodes = 0
@@ -104,7 +117,7 @@ class _Sample:
         self._units: dict[int, list[float]] = collections.defaultdict(list)
 
     def add(self, episode: Episode) -> None:
-        """Counts one episode; its last action is left out, as in training."""
+        """Counts one episode, except its last action, which training leaves out too."""
         self.episodes += 1
         arrays = episode.arrays
         delay = np.clip(arrays["action/delay"][:-1], 1, specs.MAX_DELAY)
@@ -117,7 +130,7 @@ class _Sample:
             self._units[int(value)].append(float(own[minute == value].mean()))
 
     def delay_histogram(self) -> Histogram:
-        """Returns the counts of delays, in loops."""
+        """Returns the distribution of delays, in game loops."""
         return Histogram(
             edges=_DELAY_EDGES, counts=tuple(int(count) for count in self._delays)
         )
@@ -132,7 +145,7 @@ class _Sample:
         return sorted(used, key=lambda pair: (-pair[1], pair[0]))
 
     def units_by_minute(self) -> list[tuple[float, float]]:
-        """Returns (minute, mean over episodes of their mean own unit count)."""
+        """Returns, per game minute, the mean over episodes of their mean own unit count."""
         return [
             (float(minute), float(np.mean(counts)))
             for minute, counts in sorted(self._units.items())
@@ -140,7 +153,7 @@ class _Sample:
 
 
 def _histogram(values: Sequence[float], width: float) -> Histogram:
-    """Returns counts in bins of a fixed width that cover the values."""
+    """Returns a histogram whose bins have this width and cover all values."""
     if not values:
         return Histogram(edges=(0.0, float(width)), counts=(0,))
     low = int(min(values) // width)

@@ -1,15 +1,16 @@
-"""One episode as a small blob that the report's page can draw: units, planes, actions.
+"""Packs one episode for the viewer of the report's page: units, planes and actions.
 
-In: an `Episode`. Out: JSON-ready dict with a header and base64 of one raw-deflate stream.
-`page/viewer.js` is the reader; the two must change together.
+In: an `Episode`. Out: a dict for JSON, with a header and one raw-deflate stream in base64.
+`assets/viewer.js` reads it; change the two together.
 
-Layout of the inflated stream, sections in the header's order:
-* "columns": int32 series. Each is stored as differences to the value before (wrapping),
-  zigzag, then split into byte planes, lowest first; `planes` says how many are stored.
-* "planes": per map plane, T frames packed to `bits` per cell, low bits first, each frame
-  XORed with the one before.
-Unit rows are sorted by tag, then step, so that one unit's values stand in a row: deflate
-sees only 32 kB, and identity is what makes it small.
+The inflated stream has two sections, in the order that the header lists:
+* "columns": int32 series. Each value is stored as its difference to the previous one
+  (wrapping), in zigzag form. The bytes are split into planes, lowest byte first; `planes`
+  says how many planes are stored.
+* "planes": for each map plane, T frames with `bits` per cell, low bits first. Each frame is
+  XORed with the previous one.
+Unit rows are sorted by tag, then by step. This puts the values of one unit side by side,
+which matters because deflate looks back only 32 kB.
 """
 
 import base64
@@ -28,7 +29,7 @@ _PER_STEP = ("game_loop", "mmr")
 
 
 def payload(episode: Episode, settings: ConverterSettings) -> dict[str, Any]:
-    """Returns the header and data of an episode for the page."""
+    """Returns the header and the packed data of an episode."""
     arrays = episode.arrays
     body = bytearray()
     columns = []
@@ -75,7 +76,7 @@ def payload(episode: Episode, settings: ConverterSettings) -> dict[str, Any]:
 def _unit_series(
     units: NDArray[np.int32], names: tuple[str, ...]
 ) -> dict[str, NDArray[np.int32]]:
-    """Returns the valid rows of all steps by column, one unit after the other."""
+    """Returns the columns of all non-empty unit rows, sorted by tag and step."""
     step, row = np.nonzero(units.any(axis=2))
     valid = units[step, row]
     tag = valid[:, names.index("tag")]
@@ -88,7 +89,7 @@ def _unit_series(
 
 
 def _pack_series(values: NDArray[np.int32]) -> tuple[int, bytes]:
-    """Returns the number of byte planes kept, and the planes."""
+    """Returns how many byte planes are stored, and their bytes."""
     before = np.zeros_like(values)
     before[1:] = values[:-1]
     delta = values.view(np.uint32) - before.view(np.uint32)
@@ -101,7 +102,7 @@ def _pack_series(values: NDArray[np.int32]) -> tuple[int, bytes]:
 
 
 def _corners(camera: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Returns first and last column and row of each camera rectangle, -1 if empty. [T, 4]."""
+    """Returns each camera's first and last column and row; -1 where it is empty. [T, 4]."""
     out = np.full((len(camera), 4), -1, np.int32)
     for step, plane in enumerate(camera):
         rows, columns = np.flatnonzero(plane.any(1)), np.flatnonzero(plane.any(0))

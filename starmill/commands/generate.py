@@ -18,17 +18,8 @@ from typing import Any, NoReturn
 from apache_beam.options import pipeline_options
 
 from starmill import progress
-from starmill.engines import client
-from starmill.engines import pool as sc2
-from starmill.pipelines import (
-    cost as estimate,
-)
-from starmill.pipelines import (
-    episode_maker,
-    generate,
-    local_runner,
-    plan,
-)
+from starmill.engines import client, pool
+from starmill.pipelines import cost, episode_maker, generate, local_runner, plan
 from starmill.schema import errors, selection, settings
 
 # What argparse does not know is passed on to Beam.
@@ -108,7 +99,7 @@ def _add_output_arguments(group: argparse._ArgumentGroup) -> None:
 
 
 def _add_engine_arguments(group: argparse._ArgumentGroup) -> None:
-    pool = sc2.PoolConfig(root="")
+    defaults = pool.PoolConfig(root="")
     group.add_argument(
         "--sc2",
         metavar="PATH|skirmish",
@@ -131,11 +122,11 @@ def _add_engine_arguments(group: argparse._ArgumentGroup) -> None:
         "--attempts", type=int, default=3, metavar="N", help="per side: %(default)s"
     )
     group.add_argument(
-        "--max-replays", type=int, default=pool.max_replays, metavar="N",
+        "--max-replays", type=int, default=defaults.max_replays, metavar="N",
         help="after which a game process is replaced: %(default)s",
     )  # fmt: skip
     group.add_argument(
-        "--max-idle", type=int, default=pool.max_idle, metavar="N",
+        "--max-idle", type=int, default=defaults.max_idle, metavar="N",
         help="game processes that a worker keeps waiting: %(default)s",
     )  # fmt: skip
     for field in dataclasses.fields(client.Deadlines):
@@ -223,10 +214,10 @@ def _request(args: argparse.Namespace) -> generate.Request:
             "no game: set SC2PATH or --sc2 to a StarCraft II installation, or take the "
             "embedded game with --sc2 skirmish"
         )
-    if root != sc2.SKIRMISH:
+    if root != pool.SKIRMISH:
         root = os.path.abspath(os.path.expanduser(root))  # noqa: PTH100, PTH111  # a plain string for workers
         if args.runner == _LOCAL:  # elsewhere the folder is the workers' own
-            sc2.installation(Path(root))
+            pool.installation(Path(root))
     deadlines = client.Deadlines(
         start=args.start_deadline, load=args.load_deadline, play=args.play_deadline
     )
@@ -238,13 +229,13 @@ def _request(args: argparse.Namespace) -> generate.Request:
         work=args.work,
         name=args.name or chosen.name,
         version=args.version,
-        pool=sc2.PoolConfig(
+        pool=pool.PoolConfig(
             root=root,
             deadlines=deadlines,
             max_idle=args.max_idle,
             max_replays=args.max_replays,
         ),
-        config=episode_maker.WorkerConfig(
+        config=episode_maker.MakerConfig(
             settings=_settings(args.settings),
             attempts=args.attempts,
             one_process=args.one_process,
@@ -287,7 +278,7 @@ def _beam_options(args: argparse.Namespace) -> list[str]:
 
 
 @contextlib.contextmanager
-def _watch(request: generate.Request, made: plan.Plan) -> Any:
+def _watch(request: generate.Request, made: plan.BuildPlan) -> Any:
     rejected = sum(made.rejected.values())
     print(
         f"generate  read {made.read:,} replays: selected {made.selected:,}, "
@@ -311,11 +302,11 @@ def _listed(counts: Any) -> str:
 
 
 def _print_plan(
-    args: argparse.Namespace, request: generate.Request, made: plan.Plan
+    args: argparse.Namespace, request: generate.Request, made: plan.BuildPlan
 ) -> int:
-    cost = estimate.cost(made, engine=made.engine)
+    expected = cost.estimate(made, engine=made.engine)
     if args.json:
-        print(json.dumps(estimate.to_json(made, cost), sort_keys=True))
+        print(json.dumps(cost.to_json(made, expected), sort_keys=True))
         return 0
     print(
         f"selection    {request.selection.name}: {json.dumps(request.job()['selection'])}"
@@ -324,7 +315,7 @@ def _print_plan(
     print(f"rejected     {sum(made.rejected.values()):,}{_listed(made.rejected)}")
     print(f"episodes     {made.sides:,} wanted, {made.reused:,} replays reused")
     print(f"shards       {sum(made.shard_counts.values()):,} {dict(made.shard_counts)}")
-    for line in estimate.lines(cost):
+    for line in cost.lines(expected):
         print(line)
     return 0
 

@@ -94,8 +94,8 @@ def _replay(
     found = _find(args, set(wanted))
     pool = Pool(PoolConfig(root=root))
     try:
-        player = episode_maker.Worker(
-            pool, episode_maker.WorkerConfig(settings=content.settings)
+        player = episode_maker.EpisodeMaker(
+            pool, episode_maker.MakerConfig(settings=content.settings)
         )
         problems = list(
             verify.replayed(

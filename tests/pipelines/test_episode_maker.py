@@ -61,7 +61,7 @@ def content(result: episode_maker.Result) -> list[tuple]:
 @pytest.fixture(scope="module")
 def plain(pool):
     data = short_games.short_game(1)
-    return episode_maker.Worker(pool, episode_maker.WorkerConfig()).run(
+    return episode_maker.EpisodeMaker(pool, episode_maker.MakerConfig()).run(
         data, row_of(data)
     )
 
@@ -90,7 +90,7 @@ def test_both_sides_become_episodes_with_what_the_file_says(plain):
 
 def test_a_game_is_played_once_per_side_and_processes_are_reused(pool):
     data = short_games.short_game(1)
-    made = episode_maker.Worker(pool, episode_maker.WorkerConfig())
+    made = episode_maker.EpisodeMaker(pool, episode_maker.MakerConfig())
     made.run(data, row_of(data))
     started = pool.started
     for _ in range(3):
@@ -101,9 +101,9 @@ def test_a_game_is_played_once_per_side_and_processes_are_reused(pool):
 
 def test_the_same_bytes_again_in_one_process_and_one_side_alone(pool, plain):
     data = short_games.short_game(1)
-    one = episode_maker.Worker(pool, episode_maker.WorkerConfig(one_process=True))
+    one = episode_maker.EpisodeMaker(pool, episode_maker.MakerConfig(one_process=True))
     assert content(one.run(data, row_of(data))) == content(plain)
-    second = episode_maker.Worker(pool, episode_maker.WorkerConfig()).run(
+    second = episode_maker.EpisodeMaker(pool, episode_maker.MakerConfig()).run(
         data, row_of(data), (2,)
     )
     assert content(second) == content(plain)[1:]
@@ -113,8 +113,8 @@ def test_opponent_features_come_from_the_same_two_plays(pool, plain):
     settings = dataclasses.replace(UNPLUGGED, add_opponent_features=True)
     data = short_games.short_game(1)
     row = row_of(data)
-    made = episode_maker.Worker(
-        pool, episode_maker.WorkerConfig(settings=settings)
+    made = episode_maker.EpisodeMaker(
+        pool, episode_maker.MakerConfig(settings=settings)
     ).run(data, row)
     assert made.quarantine == ()
     frames = timing.action_frames(replay_file.open_replay(data).game_events())
@@ -158,7 +158,7 @@ def test_a_fault_on_the_first_attempt_leaves_no_trace(faulty, plain, kind):
     loop = {"stub": 0, "short": 40}.get(kind, 100)
     made = faulty({"kind": kind, "loop": loop, "attempts": [1]})
     data = short_games.short_game(1)
-    result = episode_maker.Worker(made, episode_maker.WorkerConfig()).run(
+    result = episode_maker.EpisodeMaker(made, episode_maker.MakerConfig()).run(
         data, row_of(data)
     )
     assert result.quarantine == ()
@@ -180,7 +180,7 @@ def test_what_fails_every_time_goes_to_quarantine_alone(faulty, plain, kind, rea
     loop = {"stub": 0, "short": 40}.get(kind, 100)
     made = faulty({"kind": kind, "loop": loop, "player": 2})
     data = short_games.short_game(1)
-    result = episode_maker.Worker(made, episode_maker.WorkerConfig(attempts=2)).run(
+    result = episode_maker.EpisodeMaker(made, episode_maker.MakerConfig(attempts=2)).run(
         data, row_of(data)
     )
     assert content(result) == content(plain)[:1]
@@ -193,7 +193,7 @@ def test_what_fails_every_time_goes_to_quarantine_alone(faulty, plain, kind, rea
 def test_a_hang_is_a_timeout(faulty):
     made = faulty({"kind": "hang", "loop": 100}, deadlines=IMPATIENT)
     data = short_games.short_game(1)
-    result = episode_maker.Worker(made, episode_maker.WorkerConfig(attempts=1)).run(
+    result = episode_maker.EpisodeMaker(made, episode_maker.MakerConfig(attempts=1)).run(
         data, row_of(data)
     )
     assert [row.reason for row in result.quarantine] == ["engine_timeout"] * 2
@@ -202,7 +202,7 @@ def test_a_hang_is_a_timeout(faulty):
 def test_a_game_that_leaks_is_given_up(faulty):
     made = faulty({"kind": "leak", "loop": 0, "megabytes": 64}, max_rss_bytes=800 << 20)
     data = short_games.short_game(3, loops=1500, busy=0.3)
-    result = episode_maker.Worker(made, episode_maker.WorkerConfig(attempts=1)).run(
+    result = episode_maker.EpisodeMaker(made, episode_maker.MakerConfig(attempts=1)).run(
         data, row_of(data)
     )
     assert {row.reason for row in result.quarantine} == {"engine_crashed"}
@@ -213,7 +213,7 @@ def test_a_version_that_is_not_installed_names_those_that_are(tmp_path):
     install.install(tmp_path, versions.VERSIONS[:1])
     made = Pool(PoolConfig(root=str(tmp_path)))
     data = short_games.short_game(1)
-    result = episode_maker.Worker(made, episode_maker.WorkerConfig()).run(
+    result = episode_maker.EpisodeMaker(made, episode_maker.MakerConfig()).run(
         data, row_of(data)
     )
     made.close()
@@ -226,7 +226,7 @@ def test_a_version_that_is_not_installed_names_those_that_are(tmp_path):
 def test_a_file_that_changed_since_it_was_indexed_is_not_played(pool):
     data = short_games.short_game(1)
     row = row_of(data)
-    result = episode_maker.Worker(pool, episode_maker.WorkerConfig()).run(
+    result = episode_maker.EpisodeMaker(pool, episode_maker.MakerConfig()).run(
         data + b"x", row
     )
     assert {row.reason for row in result.quarantine} == {"unreadable"}
@@ -239,7 +239,7 @@ def test_a_replay_of_the_real_game_is_refused_with_a_reason(pool, shared):
         if row_of(path.read_bytes()).base_build in pool.installation.builds
     )
     data = path.read_bytes()
-    result = episode_maker.Worker(pool, episode_maker.WorkerConfig(attempts=1)).run(
+    result = episode_maker.EpisodeMaker(pool, episode_maker.MakerConfig(attempts=1)).run(
         data, row_of(data)
     )
     assert result.episodes == ()
@@ -269,7 +269,7 @@ def test_kills_from_outside_do_not_count_as_attempts(pool, plain, in_play, monke
     monkeypatch.setattr(episode_maker, "_LONGEST_PAUSE_SECONDS", 0.01)
     data = short_games.short_game(1)
     made = KilledOnce(pool, kills=6, in_play=in_play)
-    result = episode_maker.Worker(made, episode_maker.WorkerConfig(attempts=1)).run(
+    result = episode_maker.EpisodeMaker(made, episode_maker.MakerConfig(attempts=1)).run(
         data, row_of(data)
     )
     assert content(result) == content(plain)
@@ -277,8 +277,8 @@ def test_kills_from_outside_do_not_count_as_attempts(pool, plain, in_play, monke
     made = KilledOnce(pool, kills=100, in_play=in_play)
     bound = {"kills" if in_play else "early_kills": 3}
     other = {"early_kills" if in_play else "kills": 0}
-    config = episode_maker.WorkerConfig(attempts=1, **bound, **other)
-    result = episode_maker.Worker(made, config).run(data, row_of(data))
+    config = episode_maker.MakerConfig(attempts=1, **bound, **other)
+    result = episode_maker.EpisodeMaker(made, config).run(data, row_of(data))
     assert [row.reason for row in result.quarantine] == ["engine_crashed"] * 2
     assert made.kills == 100 - 2 * 4
 
@@ -287,7 +287,7 @@ def test_an_unknown_outcome_is_a_reason(pool):
     data = short_games.short_game(1)
     row = row_of(data)
     players = (dataclasses.replace(row.players[0], result="Undecided"), row.players[1])
-    result = episode_maker.Worker(pool, episode_maker.WorkerConfig()).run(
+    result = episode_maker.EpisodeMaker(pool, episode_maker.MakerConfig()).run(
         data, dataclasses.replace(row, players=players)
     )
     assert [made.meta.player_id for made in result.episodes] == [2]
@@ -329,13 +329,13 @@ def test_errors_that_are_not_a_replays_pass_through():
 )
 def test_options_that_make_no_sense_together(options):
     with pytest.raises(errors.ConfigError):
-        episode_maker.WorkerConfig(**options)
+        episode_maker.MakerConfig(**options)
 
 
 def test_nothing_of_a_game_is_left_in_the_temp_folder(faulty):
     made = faulty({"kind": "crash", "loop": 50, "player": 1})
     data = short_games.short_game(1)
-    episode_maker.Worker(made, episode_maker.WorkerConfig(attempts=2)).run(
+    episode_maker.EpisodeMaker(made, episode_maker.MakerConfig(attempts=2)).run(
         data, row_of(data)
     )
     folder: Path = made._spawner.folder
@@ -349,7 +349,7 @@ def test_games_are_counted_once_and_turns_are_bounded(pool, plain):
     pool.newly_started()
     before = pool.started
     data = short_games.short_game(1, version="4.8.2")
-    episode_maker.Worker(pool, episode_maker.WorkerConfig()).run(data, row_of(data))
+    episode_maker.EpisodeMaker(pool, episode_maker.MakerConfig()).run(data, row_of(data))
     assert pool.newly_started() == pool.started - before == 2
     assert pool.newly_started() == 0
     held = [pool.turns.acquire(blocking=False) for _ in range(pool.config.max_idle)]

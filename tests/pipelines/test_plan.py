@@ -59,7 +59,7 @@ def make(rows, tmp_path, chosen=selection.PRESETS["skirmish"], name="a", **optio
     return plan.make(url, chosen, out, **options), out
 
 
-def everything(made: plan.Plan, out: str) -> list[plan.WorkItem]:
+def everything(made: plan.BuildPlan, out: str) -> list[plan.WorkItem]:
     return [item for group in range(made.groups) for item in plan.items(out, group)]
 
 

@@ -80,8 +80,8 @@ def test_every_array_of_every_step(python, shared, game, tmp_path, seed, opponen
     )
     pool = Pool(PoolConfig(root=str(game), deadlines=DEADLINES))
     try:
-        made = episode_maker.Worker(
-            pool, episode_maker.WorkerConfig(settings=settings)
+        made = episode_maker.EpisodeMaker(
+            pool, episode_maker.MakerConfig(settings=settings)
         ).run(data, replay_file.replay_row(data, str(replay)))
         started = pool.started
     finally:
