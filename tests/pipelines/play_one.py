@@ -25,7 +25,9 @@ def main() -> None:
     pool = Pool(PoolConfig(root=SKIRMISH, deadlines=deadlines))
     try:
         row = replay_file.replay_row(data, sys.argv[1])
-        made = episode_maker.EpisodeMaker(pool, episode_maker.MakerConfig()).run(data, row)
+        made = episode_maker.EpisodeMaker(pool, episode_maker.MakerConfig()).run(
+            data, row
+        )
     finally:
         pool.close()
     found = {

@@ -180,9 +180,9 @@ def test_what_fails_every_time_goes_to_quarantine_alone(faulty, plain, kind, rea
     loop = {"stub": 0, "short": 40}.get(kind, 100)
     made = faulty({"kind": kind, "loop": loop, "player": 2})
     data = short_games.short_game(1)
-    result = episode_maker.EpisodeMaker(made, episode_maker.MakerConfig(attempts=2)).run(
-        data, row_of(data)
-    )
+    result = episode_maker.EpisodeMaker(
+        made, episode_maker.MakerConfig(attempts=2)
+    ).run(data, row_of(data))
     assert content(result) == content(plain)[:1]
     (failed,) = result.quarantine
     assert (failed.player_id, failed.reason) == (2, reason)
@@ -193,18 +193,18 @@ def test_what_fails_every_time_goes_to_quarantine_alone(faulty, plain, kind, rea
 def test_a_hang_is_a_timeout(faulty):
     made = faulty({"kind": "hang", "loop": 100}, deadlines=IMPATIENT)
     data = short_games.short_game(1)
-    result = episode_maker.EpisodeMaker(made, episode_maker.MakerConfig(attempts=1)).run(
-        data, row_of(data)
-    )
+    result = episode_maker.EpisodeMaker(
+        made, episode_maker.MakerConfig(attempts=1)
+    ).run(data, row_of(data))
     assert [row.reason for row in result.quarantine] == ["engine_timeout"] * 2
 
 
 def test_a_game_that_leaks_is_given_up(faulty):
     made = faulty({"kind": "leak", "loop": 0, "megabytes": 64}, max_rss_bytes=800 << 20)
     data = short_games.short_game(3, loops=1500, busy=0.3)
-    result = episode_maker.EpisodeMaker(made, episode_maker.MakerConfig(attempts=1)).run(
-        data, row_of(data)
-    )
+    result = episode_maker.EpisodeMaker(
+        made, episode_maker.MakerConfig(attempts=1)
+    ).run(data, row_of(data))
     assert {row.reason for row in result.quarantine} == {"engine_crashed"}
     assert all("memory" in row.detail for row in result.quarantine)
 
@@ -239,9 +239,9 @@ def test_a_replay_of_the_real_game_is_refused_with_a_reason(pool, shared):
         if row_of(path.read_bytes()).base_build in pool.installation.builds
     )
     data = path.read_bytes()
-    result = episode_maker.EpisodeMaker(pool, episode_maker.MakerConfig(attempts=1)).run(
-        data, row_of(data)
-    )
+    result = episode_maker.EpisodeMaker(
+        pool, episode_maker.MakerConfig(attempts=1)
+    ).run(data, row_of(data))
     assert result.episodes == ()
     assert {row.reason for row in result.quarantine} == {"engine_refused"}
 
@@ -269,9 +269,9 @@ def test_kills_from_outside_do_not_count_as_attempts(pool, plain, in_play, monke
     monkeypatch.setattr(episode_maker, "_LONGEST_PAUSE_SECONDS", 0.01)
     data = short_games.short_game(1)
     made = KilledOnce(pool, kills=6, in_play=in_play)
-    result = episode_maker.EpisodeMaker(made, episode_maker.MakerConfig(attempts=1)).run(
-        data, row_of(data)
-    )
+    result = episode_maker.EpisodeMaker(
+        made, episode_maker.MakerConfig(attempts=1)
+    ).run(data, row_of(data))
     assert content(result) == content(plain)
     # Before a loop is played kills say nothing of the replay, so the other bound does not hold.
     made = KilledOnce(pool, kills=100, in_play=in_play)
@@ -349,7 +349,9 @@ def test_games_are_counted_once_and_turns_are_bounded(pool, plain):
     pool.newly_started()
     before = pool.started
     data = short_games.short_game(1, version="4.8.2")
-    episode_maker.EpisodeMaker(pool, episode_maker.MakerConfig()).run(data, row_of(data))
+    episode_maker.EpisodeMaker(pool, episode_maker.MakerConfig()).run(
+        data, row_of(data)
+    )
     assert pool.newly_started() == pool.started - before == 2
     assert pool.newly_started() == 0
     held = [pool.turns.acquire(blocking=False) for _ in range(pool.config.max_idle)]
