@@ -21,9 +21,9 @@ from starmill.benchmark.ratings import elo, results, standings, winrates
 from starmill.benchmark.reports import page, report
 from starmill.benchmark.tournaments import referee, schedule, tournament
 from starmill.schema import errors
+from starmill.schema.game_constants import LOOPS_PER_MINUTE
 from starmill.schema.settings import UNPLUGGED, ConverterSettings
 
-LOOPS_PER_MINUTE = 1344  # 22.4 a second, the ladder's speed
 RESULTS, CONFIG = "results.csv", "evaluation.json"
 
 

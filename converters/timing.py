@@ -18,7 +18,7 @@ made again.
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
-from starmill.schema import errors, replay_row
+from starmill.schema import errors, reasons
 
 Observation = TypeVar("Observation")
 
@@ -85,7 +85,7 @@ def action_frames(events: Iterable[GameEvent]) -> dict[int, list[int]]:
             break
         if user_id not in (0, 1):
             raise errors.ReplayError(
-                replay_row.RejectReason.PLAYERS,
+                reasons.RejectReason.PLAYERS,
                 f"game events: expected users 0 and 1, found user {user_id} "
                 f"on loop {loop} ({kind})",
             )

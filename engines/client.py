@@ -14,13 +14,12 @@ import dataclasses
 import os
 import socket
 import time
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable
 
 from google.protobuf.message import DecodeError
 
 from starmill.converters.protos import sc2api_pb2
-from starmill.schema import errors, replay_row
+from starmill.schema import errors, protobuf, reasons
 
 HOST = "127.0.0.1"
 _PATH = "/sc2api"
@@ -29,7 +28,6 @@ _RECEIVE_BYTES = 1 << 18
 _MAX_MESSAGE_BYTES = 1 << 30
 _CONNECT_PAUSE_SECONDS = 0.05
 _CONTINUATION, _TEXT, _BINARY, _CLOSE, _PING, _PONG = 0, 1, 2, 8, 9, 10
-_VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
 _FIELD_BY_KIND = {
     field.name: field.number for field in sc2api_pb2.Response.DESCRIPTOR.fields
 }
@@ -64,55 +62,6 @@ class Deadlines:
 
 class ConnectionLost(errors.EngineCrashed):
     """The connection broke; most often because the process is ending just now."""
-
-
-class Field(NamedTuple):
-    """One field of a message on the wire.
-
-    value: the integer of a varint; -1 for the other wire types.
-    tag_start: where the tag begins. start, end: the content, without tag and length.
-    """
-
-    number: int
-    value: int
-    tag_start: int
-    start: int
-    end: int
-
-
-def fields(data: bytes, start: int = 0, end: int | None = None) -> Iterator[Field]:
-    """Yields the top-level fields of a message; DecodeError if it is not one."""
-    at, stop = start, len(data) if end is None else end
-    while at < stop:
-        tag_start = at
-        tag, at = _varint(data, at, stop)
-        wire_type, value, begin = tag & 7, -1, at
-        if wire_type == _VARINT:
-            value, at = _varint(data, at, stop)
-        elif wire_type == _LENGTH:
-            size, begin = _varint(data, at, stop)
-            at = begin + size
-        elif wire_type == _FIXED64:
-            at += 8
-        elif wire_type == _FIXED32:
-            at += 4
-        else:
-            raise DecodeError(f"wire type {wire_type} at byte {tag_start}")
-        if at > stop:
-            raise DecodeError(f"field {tag >> 3} ends after the message does")
-        yield Field(tag >> 3, value, tag_start, begin, at)
-
-
-def _varint(data: bytes, at: int, stop: int) -> tuple[int, int]:
-    value = shift = 0
-    while at < stop and shift < 70:
-        byte = data[at]
-        at += 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return value, at
-        shift += 7
-    raise DecodeError(f"no end of the number at byte {at}")
 
 
 class Connection:
@@ -333,7 +282,7 @@ class Client:
 
     def _content(self, kind: str, data: bytes) -> bytes:
         content, status, complaints, other = None, None, [], False
-        for field in fields(data):
+        for field in protobuf.fields(data):
             if field.number == _FIELD_BY_KIND[kind]:
                 content = data[field.start : field.end]
             elif field.number == _STATUS:
@@ -436,7 +385,7 @@ def _parsed(kind: type, data: bytes, name: str):  # type: ignore[no-untyped-def]
 
 def _refused(name: str, details: str) -> errors.ReplayError:
     return errors.ReplayError(
-        replay_row.RejectReason.ENGINE_REFUSED,
+        reasons.RejectReason.ENGINE_REFUSED,
         f"the game cannot load this replay: {name}"
         + (f" ({details})" if details else ""),
     )

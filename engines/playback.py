@@ -28,8 +28,8 @@ from google.protobuf.message import DecodeError
 from starmill.converters import timing
 from starmill.converters.episode import Observed
 from starmill.converters.protos import common_pb2, sc2api_pb2
-from starmill.engines import client, game_process
-from starmill.schema import errors
+from starmill.engines import game_process
+from starmill.schema import errors, protobuf
 from starmill.schema.settings import ConverterSettings
 
 # The reference's bound on an episode, in loops; the longest replay seen has 303,109.
@@ -63,7 +63,7 @@ def parse_seen(data: bytes) -> Seen:
     """Returns what playback needs of a ResponseObservation, without parsing the rest."""
     loop, ended, decided = None, False, False
     try:
-        for field in client.fields(data):
+        for field in protobuf.fields(data):
             if field.number == _OBSERVATION:
                 loop = _inner(data, field, _GAME_LOOP)
             elif field.number == _PLAYER_RESULT:
@@ -81,7 +81,7 @@ def parse_seen(data: bytes) -> Seen:
 def game_loop(data: bytes) -> int | None:
     """Returns the loop of a ResponseObservation, None if it has none."""
     try:
-        for field in client.fields(data):
+        for field in protobuf.fields(data):
             if field.number == _OBSERVATION:
                 return _inner(data, field, _GAME_LOOP)
     except DecodeError as error:
@@ -89,9 +89,9 @@ def game_loop(data: bytes) -> int | None:
     return None
 
 
-def _inner(data: bytes, field: client.Field, number: int) -> int | None:
+def _inner(data: bytes, field: protobuf.Field, number: int) -> int | None:
     """Returns an integer field of a message inside a message."""
-    for inner in client.fields(data, field.start, field.end):
+    for inner in protobuf.fields(data, field.start, field.end):
         if inner.number == number:
             return inner.value
     return None
@@ -101,7 +101,7 @@ def reported_actions(data: bytes) -> bytes:
     """Returns the `actions` of a ResponseObservation, still as fields of one."""
     return b"".join(
         data[field.tag_start : field.end]
-        for field in client.fields(data)
+        for field in protobuf.fields(data)
         if field.number == _ACTIONS
     )
 

@@ -7,13 +7,12 @@ times, so the same run gives the same bytes, resumed or not.
 import csv
 import html
 import math
-import struct
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from starmill.schema import shards
+from starmill.schema import protobuf, shards
 
 CSV, EVENTS, CURVES = (
     "metrics.csv",
@@ -89,25 +88,25 @@ class EventWriter:
 
     def __init__(self, path: Path) -> None:
         self._file: BinaryIO = path.open("wb")
-        self._write(_field(3, b"brain.Event:2"))
+        self._write(protobuf.bytes_field(3, b"brain.Event:2"))
 
     def add(self, step: int, values: Mapping[str, float]) -> None:
         """Writes one event with a scalar for each value."""
         summary = b"".join(
-            _field(
+            protobuf.bytes_field(
                 1,
-                _field(1, name.encode()) + b"\x15" + struct.pack("<f", value),
+                protobuf.bytes_field(1, name.encode()) + protobuf.float_field(2, value),
             )
             for name, value in values.items()
         )
-        self._write(b"\x10" + _varint(step) + _field(5, summary))
+        self._write(protobuf.varint_field(2, step) + protobuf.bytes_field(5, summary))
 
     def close(self) -> None:
         """Closes the file."""
         self._file.close()
 
     def _write(self, rest: bytes) -> None:
-        event = b"\x09" + struct.pack("<d", time.time()) + rest
+        event = protobuf.double_field(1, time.time()) + rest
         self._file.write(shards.frame_record(event))
         self._file.flush()
 
@@ -157,16 +156,3 @@ def _chart(
 
 def _cells(row: Row, names: Sequence[str]) -> list[str]:
     return [f"{row[name]:.9g}" if name in row else "" for name in names]
-
-
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def _field(number: int, data: bytes) -> bytes:
-    return _varint(number << 3 | 2) + _varint(len(data)) + data

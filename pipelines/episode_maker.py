@@ -23,7 +23,8 @@ from starmill.engines.pool import Pool
 from starmill.engines.replays import replay_file
 from starmill.schema import codec, errors, shards, table
 from starmill.schema.episode import EpisodeMeta
-from starmill.schema.replay_row import RejectReason, ReplayRow
+from starmill.schema.reasons import RejectReason
+from starmill.schema.replay_row import ReplayRow
 from starmill.schema.settings import UNPLUGGED, ConverterSettings
 
 _LOG = logging.getLogger(__name__)

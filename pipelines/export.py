@@ -18,7 +18,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from starmill.schema import episode, errors, shards, storage
+from starmill.schema import episode, errors, protobuf, shards, storage
 from starmill.schema.loader import dataset
 
 FORMATS = ("alphastar", "rlds", "npz")
@@ -150,24 +150,16 @@ def _example(features: Mapping[str, bytes]) -> bytes:
     little that TensorFlow is not needed for it. Sorted, so the same bytes each time.
     """
     entries = b"".join(
-        _message(
+        protobuf.bytes_field(
             1,
-            _message(1, key.encode()) + _message(2, _message(1, _message(1, value))),
+            protobuf.bytes_field(1, key.encode())
+            + protobuf.bytes_field(
+                2, protobuf.bytes_field(1, protobuf.bytes_field(1, value))
+            ),
         )
         for key, value in sorted(features.items())
     )
-    return _message(1, entries)
-
-
-def _message(field: int, content: bytes) -> bytes:
-    """Returns a length-delimited protobuf field."""
-    size = len(content)
-    varint = bytearray()
-    while size >= 0x80:
-        varint.append(size & 0x7F | 0x80)
-        size >>= 7
-    varint.append(size)
-    return bytes([field << 3 | 2]) + bytes(varint) + content
+    return protobuf.bytes_field(1, entries)
 
 
 # --- npz --------------------------------------------------------------------------------

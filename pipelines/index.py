@@ -22,7 +22,8 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from starmill.engines.replays import replay_file
 from starmill.pipelines.inputs import packs, sources
 from starmill.schema import errors, replay_index, storage
-from starmill.schema.replay_row import RejectReason, ReplayRow
+from starmill.schema.reasons import RejectReason
+from starmill.schema.replay_row import ReplayRow
 from starmill.schema.selection import Selection
 
 # Part of every part's name: raise it when rows change for the same file.

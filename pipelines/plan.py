@@ -17,12 +17,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from starmill.schema import errors, replay_index, selection, shards, storage
-from starmill.schema.replay_row import (
-    COLUMNS,
-    RejectReason,
-    ReplayRow,
-    row_from_columns,
-)
+from starmill.schema.reasons import RejectReason
+from starmill.schema.replay_row import COLUMNS, ReplayRow, row_from_columns
 
 NAME = "plan.parquet"
 # Replays of a row group: what one Beam element before the reshuffle stands for.

@@ -15,7 +15,7 @@ from starmill.engines.replays import replay_file
 from starmill.pipelines import episode_maker, plan, work_folder
 from starmill.pipelines.inputs import packs
 from starmill.schema import errors, storage
-from starmill.schema.replay_row import RejectReason
+from starmill.schema.reasons import RejectReason
 
 
 def count(name: str, by: int = 1) -> None:

@@ -24,7 +24,8 @@ from starmill.schema import (
     storage,
     table,
 )
-from starmill.schema.replay_row import RejectReason, ReplayRow
+from starmill.schema.reasons import RejectReason
+from starmill.schema.replay_row import ReplayRow
 
 _READ_BYTES = 1 << 24
 # Arrays whose bounds are nominal, as the reference's are: unit columns exceed them (tags,

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from starmill.pipelines import episode_maker, plan
 from starmill.schema import episode, errors, shards, storage, table
-from starmill.schema.replay_row import RejectReason
+from starmill.schema.reasons import RejectReason
 
 # Failures that another run may not meet: the game was missing, or the machine too slow.
 _WORTH_ANOTHER_RUN = frozenset(

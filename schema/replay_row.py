@@ -1,76 +1,18 @@
-"""What is known of a replay file without playing it: one row per file, and why not.
+"""What is known about a replay file without playing it: one row per file.
 
-`ReplayRow` is what the index stores and what a selection decides on; `RejectReason` is the
-fixed vocabulary for everything that keeps a replay out of a dataset, from a damaged file
-to a rule of the selection to a game that crashed while playing it.
+The index stores `ReplayRow`s, and a selection decides on them. Knows neither how replays are
+parsed nor how tables are stored.
 """
 
 import dataclasses
-import enum
 from collections.abc import Mapping
 from typing import Any
 
-# The metadata's fixed codes -> the names that episodes use.
-RACE_NAMES = {"Terr": "terran", "Zerg": "zerg", "Prot": "protoss", "Rand": "random"}
+from starmill.schema import game_constants
+from starmill.schema.reasons import MmrSource
+
 # The metadata's results -> an episode's outcome; None: not a result to learn from.
 OUTCOMES: dict[str, int | None] = {"Win": 1, "Tie": 0, "Loss": -1, "Undecided": None}
-
-
-class RejectReason(enum.StrEnum):
-    """Why a replay is not in the dataset. The value is what tables and counters show."""
-
-    # The file: what `engines/replays/replay_file` and the index find.
-    UNREADABLE = "unreadable"  # the bytes could not be had: I/O error, damaged zip
-    NOT_A_REPLAY = "not_a_replay"  # no MPQ archive where one should be
-    TRUNCATED = "truncated"  # the archive's tables or members end after the file does
-    CORRUPT = "corrupt"  # the container is damaged
-    TOO_LARGE = "too_large"  # over a limit on sizes or counts
-    TOO_SLOW = "too_slow"  # over the limit on time
-    BAD_HEADER = "bad_header"
-    NO_METADATA = "no_metadata"  # replays older than 3.3, or a stripped file
-    BAD_METADATA = "bad_metadata"
-    NO_PROTOCOL = "no_protocol"  # s2protocol has no description of this build
-    BAD_DETAILS = "bad_details"
-    BAD_INIT_DATA = "bad_init_data"
-    NO_EVENTS = "no_events"  # replay.game.events is not in the archive
-    BAD_EVENTS = "bad_events"
-    EVENTS_TOO_LARGE = "events_too_large"  # over a limit on game events
-    # The selection's rules, in the order in which they are applied.
-    EXCLUDED = "excluded"  # on a list of what to leave out
-    NOT_LISTED = "not_listed"  # not on the list of what to take
-    ENGINE = "engine"  # made by the other game: StarCraft II or Skirmish
-    VERSION = "version"
-    LADDER = "ladder"
-    PLAYERS = "players"  # not exactly two humans
-    MMR_UNKNOWN = "mmr_unknown"
-    MMR = "mmr"
-    MAP = "map"
-    RACE = "race"
-    OUTCOME = "outcome"
-    LENGTH = "length"
-    # Playing and converting: what `generate` finds.
-    DUPLICATE = "duplicate"  # the same bytes as another replay of the input
-    ENGINE_MISSING = "engine_missing"
-    ENGINE_CRASHED = "engine_crashed"
-    ENGINE_TIMEOUT = "engine_timeout"
-    ENGINE_REFUSED = "engine_refused"  # the game does not load this replay
-    DESYNC = "desync"  # the playback is not the game that was recorded
-    CONVERTER = "converter"
-    SPEC = "spec"
-
-
-class MmrSource(enum.StrEnum):
-    """Where a player's MMR comes from, or why there is none.
-
-    In a 1v1 with a Random player the metadata has no MMR key and initData has the rating.
-    A value that is present and makes no sense is not repaired from elsewhere.
-    """
-
-    METADATA = "metadata"
-    INIT_DATA = "init_data"
-    UNRATED = "unrated"  # the game's own mark for "no rating", -36400
-    INVALID = "invalid"  # present, and not a positive whole number
-    MISSING = "missing"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -78,7 +20,7 @@ class PlayerRow:
     """One of a replay's first two players; every field is None where unknown.
 
     player_id: as the metadata numbers players; there can be gaps.
-    race: as played; race_selected: as chosen. The metadata's codes, those of RACE_NAMES;
+    race: as played; race_selected: as chosen. The metadata's codes, those of `game_constants.RACE_CODES`;
         arcade maps have codes of their own.
     mmr: positive. mmr_source: where it is from, or why it is None.
     scaled_rating: initData's rating as it is; the team's in team games.
@@ -98,7 +40,7 @@ class PlayerRow:
     @property
     def race_name(self) -> str | None:
         """Returns the race played as "terran", "zerg" or "protoss"; None if another."""
-        return RACE_NAMES.get(self.race or "")
+        return game_constants.RACE_NAME_BY_CODE.get(self.race or "")
 
     @property
     def outcome(self) -> int | None:

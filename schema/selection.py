@@ -15,13 +15,9 @@ from typing import Any, NamedTuple
 
 import fsspec
 
-from starmill.schema import errors
-from starmill.schema.replay_row import (
-    RACE_NAMES,
-    MmrSource,
-    RejectReason,
-    ReplayRow,
-)
+from starmill.schema import errors, game_constants
+from starmill.schema.reasons import MmrSource, RejectReason
+from starmill.schema.replay_row import ReplayRow
 
 SPLITS = ("train", "valid", "test")
 # Of a thousand replays, how many are in valid and in test; the rest are in train.
@@ -100,7 +96,7 @@ class Selection:
             ),
             *_one_of("mmr_scope", [self.mmr_scope], ("own", "both")),
             *_one_of("mmr_source", [self.mmr_source], ("any", "metadata")),
-            *_one_of("races", self.races, tuple(RACE_NAMES.values())),
+            *_one_of("races", self.races, tuple(game_constants.RACE_IDS)),
             *_one_of("outcomes", self.outcomes, ("Win", "Loss", "Tie")),
             *_one_of("splits", self.splits, SPLITS),
         ]

@@ -144,6 +144,16 @@ def unit_races() -> Mapping[int, int]:
     return MappingProxyType({int(raw): race for raw, race in entries.items()})
 
 
+def map_name(handle: str | None, title: str | None) -> str | None:
+    """Returns the canonical (English) name of a map; its title if the handle is unknown.
+
+    handle: sha256 of the map file, hex. A replay's title is in the client's language, its
+    handle is the same everywhere. `tables/maps.json` has one entry per published revision.
+    """
+    name: str | None = table("maps").get(handle or "", title)
+    return name
+
+
 def _lookup(entries: Mapping[str, int], missing: int) -> NDArray[np.int32]:
     pairs = {int(raw): value for raw, value in entries.items()}
     lookup = np.full(max(pairs) + 1, missing, np.int32)

@@ -8,10 +8,12 @@ import contextlib
 from typing import NamedTuple
 
 from starmill.benchmark.games import live_game, throttle
-from starmill.benchmark.opponents import random_agent
 from starmill.engines import game_process
 from starmill.engines.pool import Pool
 from starmill.schema import episode, errors, specs
+from starmill.schema.agent import Agent
+from starmill.schema.episode import Arrays
+from starmill.schema.game_constants import LOOPS_PER_MINUTE
 from starmill.schema.settings import UNPLUGGED, ConverterSettings
 
 
@@ -26,7 +28,7 @@ class TimeStep(NamedTuple):
     step_type: int
     reward: float
     discount: float
-    observation: random_agent.Arrays
+    observation: Arrays
 
     def last(self) -> bool:
         """Returns whether the game is over."""
@@ -41,10 +43,10 @@ class Environment:
         pool: Pool,
         executable: game_process.Executable,
         *,
-        opponent: live_game.BuiltIn | random_agent.Agent,
+        opponent: live_game.BuiltIn | Agent,
         settings: ConverterSettings = UNPLUGGED,
         limit: throttle.Limit | None = None,
-        max_loops: int = 60 * 1344,
+        max_loops: int = 60 * LOOPS_PER_MINUTE,
     ) -> None:
         self._pool = pool
         self._executable = executable
@@ -97,7 +99,7 @@ class Environment:
                 self._opponent.reset(seed + 1, races[1])
             return self._time_step(episode.FIRST)
 
-    def step(self, action: random_agent.Arrays) -> TimeStep:
+    def step(self, action: Arrays) -> TimeStep:
         """Sends the action, lets its delay pass, and returns what the agent sees then."""
         if self._game is None or self._game.ending is not None:
             raise errors.ConfigError("no game is on: call reset first")

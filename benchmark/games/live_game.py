@@ -17,41 +17,22 @@ from typing import NamedTuple
 import numpy as np
 
 from starmill.benchmark.games import throttle
-from starmill.benchmark.opponents import random_agent
 from starmill.converters import episode as converter_episode
 from starmill.converters import observation
 from starmill.converters.protos import common_pb2, error_pb2, sc2api_pb2
 from starmill.engines import game_process, playback
 from starmill.engines.client import HOST, Client, Deadlines
 from starmill.schema import errors, specs
+from starmill.schema.agent import Agent
+from starmill.schema.episode import Arrays
+from starmill.schema.game_constants import (
+    BUILDS,
+    DIFFICULTIES,
+    LOOPS_PER_MINUTE,
+    RACE_IDS,
+)
 from starmill.schema.settings import ConverterSettings
 
-DIFFICULTIES = {
-    "very_easy": sc2api_pb2.VeryEasy,
-    "easy": sc2api_pb2.Easy,
-    "medium": sc2api_pb2.Medium,
-    "medium_hard": sc2api_pb2.MediumHard,
-    "hard": sc2api_pb2.Hard,
-    "harder": sc2api_pb2.Harder,
-    "very_hard": sc2api_pb2.VeryHard,
-    "cheat_vision": sc2api_pb2.CheatVision,
-    "cheat_money": sc2api_pb2.CheatMoney,
-    "cheat_insane": sc2api_pb2.CheatInsane,
-}
-BUILDS = {
-    "random": sc2api_pb2.RandomBuild,
-    "rush": sc2api_pb2.Rush,
-    "timing": sc2api_pb2.Timing,
-    "power": sc2api_pb2.Power,
-    "macro": sc2api_pb2.Macro,
-    "air": sc2api_pb2.Air,
-}
-RACES = {
-    "terran": common_pb2.Terran,
-    "zerg": common_pb2.Zerg,
-    "protoss": common_pb2.Protoss,
-    "random": common_pb2.Random,
-}
 _SUCCESS = error_pb2.Success
 
 
@@ -90,16 +71,16 @@ class Setup:
     seed: int
     races: tuple[str, str]
     opponent: BuiltIn | None = None
-    max_loops: int = 60 * 1344  # an hour
+    max_loops: int = 60 * LOOPS_PER_MINUTE  # an hour
     limit: throttle.Limit = throttle.Limit()
     names: tuple[str, str] = ("home", "away")
 
     def __post_init__(self) -> None:
         """Checks races and length."""
-        unknown = [race for race in self.races if race not in RACES]
+        unknown = [race for race in self.races if race not in RACE_IDS]
         if unknown or len(self.races) != 2:
             raise errors.ConfigError(
-                f"races: expected two of {', '.join(RACES)}; found {self.races!r}"
+                f"races: expected two of {', '.join(RACE_IDS)}; found {self.races!r}"
             )
         if self.max_loops < 1:
             raise errors.ConfigError(
@@ -126,7 +107,7 @@ class _Seat:
     due: int = 0
     asked: int = 0  # loop of its latest observation
     refused: int = 0
-    arrays: random_agent.Arrays = dataclasses.field(default_factory=dict)
+    arrays: Arrays = dataclasses.field(default_factory=dict)
 
 
 class LiveGame:
@@ -185,7 +166,7 @@ class LiveGame:
         """Returns how many actions of each seat the game refused."""
         return tuple(seat.refused for seat in self._seats)
 
-    def observe(self, number: int) -> random_agent.Arrays:
+    def observe(self, number: int) -> Arrays:
         """Returns the seat's observation of the present loop, with `prev_delay`."""
         seat = self._seats[number]
         if self.ending is not None:
@@ -193,7 +174,7 @@ class LiveGame:
         self._look(seat)
         return seat.arrays
 
-    def act(self, number: int, action: random_agent.Arrays) -> None:
+    def act(self, number: int, action: Arrays) -> None:
         """Sends a seat's action, and sets when the seat is due again."""
         seat = self._seats[number]
         memory = seat.converter.memory
@@ -298,7 +279,7 @@ def _create(client: Client, setup: Setup, seconds: float) -> None:
     else:
         request.player_setup.add(
             type=sc2api_pb2.Computer,
-            race=RACES[setup.races[1]],
+            race=RACE_IDS[setup.races[1]],
             difficulty=DIFFICULTIES[setup.opponent.difficulty],
             ai_build=BUILDS[setup.opponent.build],
             player_name=setup.names[1],
@@ -324,7 +305,7 @@ def _join(
     seats = zip(clients, settings, setup.races, setup.names, strict=False)
     for client, shown, race, name in seats:
         request = sc2api_pb2.RequestJoinGame(
-            race=RACES[race],
+            race=common_pb2.Race.Value(race.title()),
             options=playback.interface_options(shown),
             player_name=name,
         )
@@ -369,7 +350,7 @@ def clients_of(games: Sequence[game_process.GameProcess]) -> list[Client]:
 def play(
     clients: Sequence[Client],
     setup: Setup,
-    agents: Sequence[random_agent.Agent],
+    agents: Sequence[Agent],
     deadlines: Deadlines,
 ) -> tuple[Ending, bytes]:
     """Plays one whole game and returns how it ended, with its replay.

@@ -11,8 +11,6 @@ import dataclasses
 
 from starmill.schema import errors
 
-LOOPS_PER_SECOND = 22.4
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Limit:

@@ -20,6 +20,8 @@ from starmill.benchmark.games import live_game
 from starmill.benchmark.opponents import random_agent, shipped, specialists, styles
 from starmill.benchmark.tournaments import schedule
 from starmill.schema import errors
+from starmill.schema.agent import Agent
+from starmill.schema.game_constants import DIFFICULTIES
 from starmill.schema.settings import ConverterSettings
 from starmill.version import __version__
 
@@ -56,7 +58,7 @@ class Contestant:
 
 
 class _AgentModule(Protocol):
-    def load(self, path: Path, **options: str) -> random_agent.Agent: ...
+    def load(self, path: Path, **options: str) -> Agent: ...
 
 
 def contestants(texts: Iterable[str]) -> list[Contestant]:
@@ -79,7 +81,7 @@ def contestant(text: str) -> Contestant:
     if not equals or "?" in name or "/" in name:
         name, what = "", text
     difficulty, _, build = what.partition("+")
-    if difficulty in live_game.DIFFICULTIES:
+    if difficulty in DIFFICULTIES:
         live_game.BuiltIn(difficulty=difficulty, build=build or "random")
         return _made(name or what, what, BUILT_IN, f"built-in:{what}")
     if what == "random":
@@ -95,7 +97,7 @@ def _trained(name: str, what: str) -> Contestant:
     place = _place(path)
     if not place.exists():
         known = [
-            *live_game.DIFFICULTIES,
+            *DIFFICULTIES,
             "random",
             *styles.STYLES,
             f"{shipped.PREFIX}bc",
@@ -147,7 +149,7 @@ def tree_digest(path: Path) -> str:
     return digest.hexdigest()
 
 
-def load(contestant: Contestant, settings: ConverterSettings) -> random_agent.Agent:
+def load(contestant: Contestant, settings: ConverterSettings) -> Agent:
     """Returns the agent behind a contestant that is not built in."""
     if contestant.kind == RANDOM:
         return random_agent.RandomAgent(settings)

@@ -5,33 +5,18 @@ An agent sees an observation as the dataset holds it (the keys of `specs.episode
 The same seed and observations must give the same actions.
 """
 
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from starmill.schema import specs, vocab
+from starmill.schema.episode import Arrays
 from starmill.schema.settings import ConverterSettings
-
-Arrays = dict[str, NDArray[Any]]
 
 # raw_units' alliance: 1 own, 2 ally, 3 neutral, 4 enemy.
 OWN, NEUTRAL, ENEMY = 1, 3, 4
 COLUMN = {name: i for i, (name, _) in enumerate(specs.UNIT_COLUMNS)}
-
-
-class Agent(Protocol):
-    """Plays one side of one game at a time."""
-
-    @property
-    def settings(self) -> ConverterSettings:
-        """Returns the settings whose observations it takes."""
-
-    def reset(self, seed: int, race: str) -> None:
-        """Begins a game; forgets the one before."""
-
-    def act(self, observation: Arrays) -> Arrays:
-        """Returns the action for the present observation."""
 
 
 class RandomAgent:

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starmill.schema import errors
+from starmill.schema.game_constants import RACES
 
 # The order of every race axis below.
-RACES = ("terran", "zerg", "protoss")
 RACE_PAIRS = len(RACES) ** 2
 
 Floats = NDArray[np.float64]

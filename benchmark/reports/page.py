@@ -12,9 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
-from starmill.benchmark.ratings import elo, standings, winrates
+from starmill.benchmark.ratings import elo, standings
 from starmill.benchmark.reports import report
 from starmill.pages import charts
+from starmill.schema.game_constants import LOOPS_PER_MINUTE, RACES
 
 
 def write_html(content: report.Report, path: Path) -> None:
@@ -122,7 +123,7 @@ def _matrix(content: report.Report) -> str:
 
 
 def _race_matrix(content: report.Report) -> str:
-    table, races = content.table, winrates.RACES
+    table, races = content.table, RACES
     top = "".join(
         f'<th colspan="{len(races)}">{html.escape(name)}</th>' for name in table.agents
     )
@@ -209,7 +210,7 @@ def _ticks(low: float, high: float) -> list[float]:
 def _lengths(content: report.Report) -> str:
     if not content.games:
         return '<p class="note">Lengths of these games are not known.</p>'
-    minutes = [game.game_loops / report.LOOPS_PER_MINUTE for game in content.games]
+    minutes = [game.game_loops / LOOPS_PER_MINUTE for game in content.games]
     counts, edges = np.histogram(minutes, bins=min(20, max(4, len(minutes) // 4)))
     chart = charts.histogram(
         [round(float(edge), 1) for edge in edges],
@@ -236,7 +237,7 @@ def _games(content: report.Report, folder: Path) -> str:
             f"{game.away} ({game.away_race[0].upper()})",
             score,
             game.map_name,
-            f"{game.game_loops / report.LOOPS_PER_MINUTE:.1f}",
+            f"{game.game_loops / LOOPS_PER_MINUTE:.1f}",
         )
         text = "".join(f"<td>{html.escape(cell)}</td>" for cell in cells)
         rows.append(f"<tr>{text}<td>{replay}</td></tr>")

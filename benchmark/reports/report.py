@@ -21,8 +21,7 @@ from starmill.benchmark.ratings import (
     transitivity,
     winrates,
 )
-
-LOOPS_PER_MINUTE = 22.4 * 60  # the ladder's game speed
+from starmill.schema.game_constants import LOOPS_PER_MINUTE, RACES
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -56,7 +55,7 @@ class Report:
             "order": [line.agent for line in self.lines],
             "win_rate": _rounded(self.table.win_rate),
             "games": self.table.pair_games.tolist(),
-            "races": list(winrates.RACES),
+            "races": list(RACES),
             "race_win_rate": _rounded(self.table.race_win_rate),
             "race_games": self.table.games.tolist(),
             "transitivity": None if cycles is None else dataclasses.asdict(cycles),
@@ -186,7 +185,7 @@ def markdown(report: Report) -> str:
     ]
     out += _markdown_table(("", *agents), matrix)
     out += ["", "## Win rates by race, %", ""]
-    sides = [f"{name} {race[0].upper()}" for name in agents for race in winrates.RACES]
+    sides = [f"{name} {race[0].upper()}" for name in agents for race in RACES]
     out += _markdown_table(("", *sides), _race_rows(report, sides))
     out += ["", "## Is one scale enough?", "", transitivity_text(report), ""]
     lengths = _length_table(report.games)

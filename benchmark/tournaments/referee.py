@@ -12,7 +12,6 @@ from pathlib import Path, PurePosixPath
 
 from starmill.benchmark.games import live_game, throttle
 from starmill.benchmark.opponents import contestants as contestants_lib
-from starmill.benchmark.opponents import random_agent
 from starmill.benchmark.tournaments import schedule, tournament
 from starmill.converters.protos import sc2api_pb2
 from starmill.engines import game_process
@@ -26,6 +25,7 @@ from starmill.engines.pool import (
 )
 from starmill.engines.skirmish import install
 from starmill.schema import errors
+from starmill.schema.agent import Agent
 from starmill.schema.settings import ConverterSettings
 
 # Longer than for replays: the embedded game compiles itself on the first loop it ever plays
@@ -68,7 +68,7 @@ class Referee:
         )
         self._executable = newest(self._pool.installation, config.game_version)
         self._engine = engine_name(self._pool.installation, self._executable)
-        self._agents: dict[str, random_agent.Agent] = {}
+        self._agents: dict[str, Agent] = {}
 
     def play(self, fixture: schedule.Fixture) -> tournament.Played:
         """Plays the fixture; a built-in AI sits opposite the agent, whoever is home."""
@@ -107,7 +107,7 @@ class Referee:
             replay=replay,
         )
 
-    def _agent(self, name: str) -> random_agent.Agent:
+    def _agent(self, name: str) -> Agent:
         if name not in self._agents:
             contestant = self._config.contestants[name]
             self._agents[name] = contestants_lib.load(contestant, self._config.settings)

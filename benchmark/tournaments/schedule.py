@@ -15,6 +15,7 @@ import numpy as np
 
 from starmill.benchmark.ratings import winrates
 from starmill.schema import errors
+from starmill.schema.game_constants import RACES
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}")
 
@@ -88,14 +89,14 @@ def _fixture(
     order = _generator(seed, home, away, "races", drawn).permutation(
         winrates.RACE_PAIRS
     )
-    home_race, away_race = divmod(int(order[turn]), len(winrates.RACES))
+    home_race, away_race = divmod(int(order[turn]), len(RACES))
     draw = _generator(seed, home, away, "game", number)
     return Fixture(
         game=f"{home}-vs-{away}-{number:04d}",
         home=home,
         away=away,
-        home_race=winrates.RACES[home_race],
-        away_race=winrates.RACES[away_race],
+        home_race=RACES[home_race],
+        away_race=RACES[away_race],
         map_path=maps[int(draw.integers(len(maps)))],
         seed=int(draw.integers(1 << 31)),
     )

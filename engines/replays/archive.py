@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from starmill.schema import errors
 from starmill.schema.compilation import checked
-from starmill.schema.replay_row import RejectReason
+from starmill.schema.reasons import RejectReason
 
 _USER_DATA_MAGIC = b"MPQ\x1b"
 _ARCHIVE_MAGIC = b"MPQ\x1a"

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from starmill.schema import errors
 from starmill.schema.compilation import checked
-from starmill.schema.replay_row import RejectReason
+from starmill.schema.reasons import RejectReason
 
 TypeTable = Sequence[tuple[str, Any]]
 

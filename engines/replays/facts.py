@@ -10,8 +10,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from starmill.schema import maps
-from starmill.schema.replay_row import MmrSource, PlayerRow
+from starmill.schema import vocab
+from starmill.schema.reasons import MmrSource
+from starmill.schema.replay_row import PlayerRow
 
 HUMAN, AI = 2, 3  # m_control
 _UNRATED = -36400  # the game's own mark for a player without a rating
@@ -167,7 +168,7 @@ def row_facts(
         if lobby.amm is not None and lobby.competitive is not None:
             facts["ladder"] = lobby.amm and lobby.competitive
     facts["map_title"] = title
-    facts["map_name"] = maps.map_name(facts.get("map_handle"), title)
+    facts["map_name"] = vocab.map_name(facts.get("map_handle"), title)
     one_on_one = facts.get("human_players") == len(in_metadata) == 2
     ratings = [
         slot_rating(slot, lobby.slot_users, lobby.ratings) if lobby else None

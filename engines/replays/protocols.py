@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from starmill.engines.replays import event_scan
 from starmill.schema import errors
-from starmill.schema.replay_row import RejectReason
+from starmill.schema.reasons import RejectReason
 
 _MODULE = re.compile(r"protocol(\d+)\.py")
 _KIND = re.compile(r"NNet\.Game\.S(\w+)Event")

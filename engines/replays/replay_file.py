@@ -29,7 +29,8 @@ from starmill.engines.replays import (
 from starmill.engines.replays.archive import Archive
 from starmill.schema import errors
 from starmill.schema import selection as selection_lib
-from starmill.schema.replay_row import RejectReason, ReplayRow
+from starmill.schema.reasons import RejectReason
+from starmill.schema.replay_row import ReplayRow
 
 T = TypeVar("T")
 

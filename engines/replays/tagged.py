@@ -13,7 +13,7 @@ from typing import Any
 
 from starmill.engines.replays import event_scan
 from starmill.schema import errors
-from starmill.schema.replay_row import RejectReason
+from starmill.schema.reasons import RejectReason
 
 _MAX_DEPTH = 32  # real values are nested seven deep at most
 _MAX_VARINT_BITS = 70

@@ -12,14 +12,14 @@ from starmill.engines.skirmish import versions, warmup
 from starmill.engines.skirmish.players import bots, match, random_player
 from starmill.engines.skirmish.replays import members
 from starmill.engines.skirmish.replays.recorder import Recorder
-from starmill.engines.skirmish.simulation import ids, maps
+from starmill.engines.skirmish.simulation import maps
 from starmill.engines.skirmish.simulation.game import (
     Game,
     PlayerSetup,
 )
 from starmill.schema import errors
+from starmill.schema.game_constants import DIFFICULTIES, RACE_IDS, RACE_NAMES, RANDOM
 
-RACES = {"terran": 1, "zerg": 2, "protoss": 3, "random": 4}
 MIN_MMR, MAX_MMR = 1000, 8000
 
 
@@ -47,17 +47,16 @@ class Outcome:
     @property
     def line(self) -> str:
         """The game in a line for people."""
-        names = {number: name for name, number in RACES.items()}
         return (
-            f"{self.map_name}: home {names[self.races[0]]} {self.results[0]}, "
-            f"away {names[self.races[1]]} {self.results[1]}, {self.loops} loops"
+            f"{self.map_name}: home {RACE_NAMES[self.races[0]]} {self.results[0]}, "
+            f"away {RACE_NAMES[self.races[1]]} {self.results[1]}, {self.loops} loops"
         )
 
 
 def parse_player(text: str, race: str) -> Player:
     """Returns a player from "bot:4200", "random" or a difficulty such as "very_hard"."""
     name = text.strip().lower()
-    number = RACES[race]
+    number = RACE_IDS[race]
     if name == "random":
         return Player(kind="random", race=number, name="random")
     if name.startswith("bot"):
@@ -67,11 +66,11 @@ def parse_player(text: str, race: str) -> Player:
                 f"player {text!r}: expected bot:MMR with an MMR from {MIN_MMR} to {MAX_MMR}"
             )
         return Player(kind="bot", race=number, mmr=int(digits), name=f"bot {digits}")
-    if name in bots.DIFFICULTIES:
-        level = bots.DIFFICULTIES[name]
+    if name in DIFFICULTIES:
+        level = DIFFICULTIES[name]
         return Player(kind="computer", race=number, difficulty=level, name=name)
     raise errors.ConfigError(
-        f"player {text!r}: expected bot:MMR, random, or one of {', '.join(bots.DIFFICULTIES)}"
+        f"player {text!r}: expected bot:MMR, random, or one of {', '.join(DIFFICULTIES)}"
     )
 
 
@@ -106,7 +105,7 @@ def play_game(
     actors: list[match.Player] = []
     for index, player in enumerate((home, away)):
         drawn = int(rng.integers(1, 4))
-        race = drawn if player.race == ids.RANDOM else player.race
+        race = drawn if player.race == RANDOM else player.race
         level = bots.computer_setup(player.difficulty)
         setups.append(
             PlayerSetup(

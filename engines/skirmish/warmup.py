@@ -18,7 +18,7 @@ from starmill.engines.skirmish.observation import (
     plane_painting,
     unit_messages,
 )
-from starmill.engines.skirmish.simulation import entry_points, ids, maps, rules
+from starmill.engines.skirmish.simulation import entry_points, maps, rules
 from starmill.engines.skirmish.simulation.game import (
     Autocast,
     Game,
@@ -26,6 +26,7 @@ from starmill.engines.skirmish.simulation.game import (
     UnitCommand,
 )
 from starmill.schema import compilation
+from starmill.schema.game_constants import TERRAN, ZERG
 
 if sys.platform != "win32":
     import fcntl
@@ -71,7 +72,7 @@ def compile_game() -> float:
     began = time.monotonic()
     players = tuple(
         PlayerSetup(race_requested=race, race=race, start=race - 1)
-        for race in (ids.TERRAN, ids.ZERG)
+        for race in (TERRAN, ZERG)
     )
     game = Game(next(iter(maps.MAPS.values())), (players[0], players[1]), 1)
     tag = int(game.world.units["tag"][game.world.units["owner"] == 1][0])

@@ -16,12 +16,13 @@ from flax import nnx
 from starmill.learners.networks import layers
 from starmill.learners.rollouts import Batch
 from starmill.schema import specs, vocab
+from starmill.schema.game_constants import LOOPS_PER_SECOND
 from starmill.schema.settings import ConverterSettings
 
 # Ladder ratings end below 8000; a bucket is what separates two leagues, roughly.
 MMR_STEP, MMR_BUCKETS = 500, 16
 # Periods of the clock features in game loops: from a second (22.4) to an hour.
-CLOCK_PERIODS = tuple(22.4 * 2**k for k in range(13))
+CLOCK_PERIODS = tuple(LOOPS_PER_SECOND * 2**k for k in range(13))
 RACES = 5
 # What the policy is told of the outcome: 0 nothing, then loss, draw, win.
 RETURNS = 4

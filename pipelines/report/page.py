@@ -15,6 +15,7 @@ from typing import Any
 from starmill.pages import charts
 from starmill.pipelines.report import statistics
 from starmill.schema import specs, vocab
+from starmill.schema.game_constants import LOOPS_PER_MINUTE
 from starmill.schema.settings import ConverterSettings, RawSettings
 
 
@@ -154,7 +155,7 @@ def _card(title: str, body: str) -> str:
 
 
 def _figures(summary: Summary, numbers: statistics.Statistics) -> str:
-    hours = summary.game_loops / statistics.LOOPS_PER_MINUTE / 60
+    hours = summary.game_loops / LOOPS_PER_MINUTE / 60
     per_step = summary.stored_bytes / max(summary.steps, 1)
     shown = [
         ("replays", f"{summary.replays:,}", "replays"),

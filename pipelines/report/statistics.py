@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from starmill.schema import specs, vocab
 from starmill.schema.episode import Episode
+from starmill.schema.game_constants import LOOPS_PER_MINUTE, RACES
 
-LOOPS_PER_MINUTE = 22.4 * 60  # the ladder's game speed
-RACES = ("terran", "zerg", "protoss")
 _DELAY_EDGES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 
 

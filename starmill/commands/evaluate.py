@@ -11,6 +11,7 @@ from starmill.benchmark.ratings import elo, references
 from starmill.benchmark.reports import report
 from starmill.benchmark.tournaments import referee, tournament
 from starmill.schema import errors
+from starmill.schema.game_constants import LOOPS_PER_MINUTE
 
 EXAMPLES = """\
   starmill evaluate --agent runs/bc --opponents very_hard --games 18 --out eval/bc
@@ -122,7 +123,7 @@ def max_minutes(asked: float | None, fixed: str | None) -> float:
     """Returns the games' limit; ConfigError where fixed ratings rest on another."""
     if fixed != "skirmish":
         return evaluation.Config.max_minutes if asked is None else asked
-    rated = references.skirmish_limit_loops() / evaluation.LOOPS_PER_MINUTE
+    rated = references.skirmish_limit_loops() / LOOPS_PER_MINUTE
     if asked not in (None, rated):
         raise errors.ConfigError(
             f"--max-minutes {asked:g}: the games behind --references skirmish were drawn "

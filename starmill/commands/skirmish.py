@@ -12,7 +12,7 @@ from starmill.engines.skirmish import (
     versions,
     warmup,
 )
-from starmill.schema import errors
+from starmill.schema import errors, game_constants
 
 EXAMPLES = """\
   starmill skirmish install games/skirmish
@@ -67,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         )
         single.add_argument(
             f"--{side}-race",
-            choices=list(recorded_game.RACES),
+            choices=list(game_constants.RACE_IDS),
             default="random",
         )
     single.add_argument("--map", default=None, help="a map's name (default: by seed)")

@@ -4,7 +4,6 @@ import contextlib
 import time
 
 import pytest
-from google.protobuf.message import DecodeError
 
 from starmill.converters.protos import sc2api_pb2
 from starmill.engines import client as client_lib
@@ -230,25 +229,6 @@ def test_a_refused_websocket_is_a_crash_and_404_is_not_yet():
     with ScriptedGame(lambda g, r: None, b"HTTP/1.1 404 No\r\n\r\n") as game:
         deadline = time.monotonic() + 5
         assert client_lib.Connection.open(game.port, deadline) is None
-
-
-def test_fields_are_those_that_protobuf_sees():
-    message = observation(300, actions=1)
-    message.id = 70_000
-    message.error.append("no")
-    data = message.SerializeToString()
-    found = [(field.number, field.value) for field in client_lib.fields(data)]
-    assert found == [(10, -1), (97, 70_000), (98, -1)]
-    content = next(client_lib.fields(data))
-    assert data[content.start : content.end] == message.observation.SerializeToString()
-
-
-@pytest.mark.parametrize(
-    "data", [b"\x0a\x05abc", b"\x0b", b"\x80" * 11, b"\x09abc", b"\x0d\x01"]
-)
-def test_truncated_fields_do_not_pass(data):
-    with pytest.raises(DecodeError):
-        list(client_lib.fields(data))
 
 
 def test_deadlines_leave_time_for_something():

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from starmill.benchmark.ratings import winrates
+from starmill.schema.game_constants import RACES
 
 
 def play(
@@ -34,8 +35,8 @@ def play(
                     winrates.Game(
                         home=home,
                         away=away,
-                        home_race=winrates.RACES[own],
-                        away_race=winrates.RACES[other],
+                        home_race=RACES[own],
+                        away_race=RACES[other],
                         outcome=outcome,
                     )
                 )

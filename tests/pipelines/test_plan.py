@@ -9,6 +9,7 @@ import pytest
 from starmill.pipelines import plan
 from starmill.schema import (
     errors,
+    reasons,
     replay_index,
     replay_row,
     selection,
@@ -21,11 +22,11 @@ def row(number: int, **changes) -> replay_row.ReplayRow:
     players = (
         replay_row.PlayerRow(
             player_id=1, race="Terr", mmr=4000 + number, result="Win",
-            mmr_source=replay_row.MmrSource.METADATA,
+            mmr_source=reasons.MmrSource.METADATA,
         ),
         replay_row.PlayerRow(
             player_id=2, race="Zerg", mmr=3000, result="Loss",
-            mmr_source=replay_row.MmrSource.METADATA,
+            mmr_source=reasons.MmrSource.METADATA,
         ),
     )  # fmt: skip
     fields = {

@@ -9,11 +9,10 @@ import pytest
 
 from starmill.pipelines import census
 from starmill.schema import errors, replay_index, selection
+from starmill.schema.reasons import MmrSource, RejectReason
 from starmill.schema.replay_row import (
     COLUMNS,
-    MmrSource,
     PlayerRow,
-    RejectReason,
     ReplayRow,
     columns_from_row,
     row_from_columns,

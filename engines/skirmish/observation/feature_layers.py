@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starmill.converters.protos import common_pb2
-from starmill.engines.skirmish import wire_writer
 from starmill.engines.skirmish.observation import (
     plane_painting,
     visible_units,
 )
 from starmill.engines.skirmish.simulation.game import Game
+from starmill.schema import protobuf
 
 _RENDERS, _MINIMAP_RENDERS = 1, 2  # of ObservationFeatureLayer
 _ALERT_SHOWN_LOOPS = 48
@@ -72,7 +72,7 @@ SCREEN_PLANES = {
 def image(plane: NDArray[np.generic], bits: int) -> bytes:
     """Returns an ImageData of a plane [Y, X] with 1, 8 or 32 bits per pixel."""
     head = _image_head(plane.shape[1], plane.shape[0], bits)
-    return head + wire_writer.field(3, _pixels(plane, bits))
+    return head + protobuf.bytes_field(3, _pixels(plane, bits))
 
 
 def _pixels(plane: NDArray[np.generic], bits: int) -> bytes:
@@ -162,7 +162,7 @@ class Canvas:
         self.shape = (size[1], size[0])
         for name, (number, bits) in planes.items():
             blank = image(np.zeros(self.shape, np.uint8), bits)
-            self._empty += wire_writer.field(number, blank)
+            self._empty += protobuf.bytes_field(number, blank)
             self._begins[name] = len(self._empty) - -(-size[0] * size[1] * bits // 8)
         self.bytes = np.frombuffer(self._empty, np.uint8).copy()
 
@@ -233,8 +233,8 @@ class Layers:
         visibility = self._visibility()
         # Creep where the player has ever been: the unseen map shows none.
         creep = (self._game.world.creep == 1) & (visibility != _HIDDEN)
-        seen = wire_writer.field(1, image(visibility, 8))
-        return seen + wire_writer.field(2, image(creep, 1))
+        seen = protobuf.bytes_field(1, image(visibility, 8))
+        return seen + protobuf.bytes_field(2, image(creep, 1))
 
     def on_screen(self, seen: visible_units.View) -> NDArray[np.bool_]:
         """Returns which units of a view are inside the camera's rectangle."""
@@ -250,11 +250,15 @@ class Layers:
         out = []
         if self._screen_canvas is not None:
             self._paint_screen(self._screen_canvas, seen, on_screen)
-            out += wire_writer.pieces(_RENDERS, [self._screen_canvas.bytes.tobytes()])
+            out += protobuf.bytes_field_parts(
+                _RENDERS, [self._screen_canvas.bytes.tobytes()]
+            )
         if self._minimap is not None and self._minimap_canvas is not None:
             canvas = self._minimap_canvas
             self._paint_minimap(self._minimap, canvas, seen)
-            out += wire_writer.pieces(_MINIMAP_RENDERS, [canvas.bytes.tobytes()])
+            out += protobuf.bytes_field_parts(
+                _MINIMAP_RENDERS, [canvas.bytes.tobytes()]
+            )
         return out
 
     def _paint_minimap(

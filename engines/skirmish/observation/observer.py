@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starmill.converters.protos import common_pb2, raw_pb2, sc2api_pb2, score_pb2
-from starmill.engines.skirmish import wire_writer
 from starmill.engines.skirmish.observation import (
     feature_layers,
     unit_messages,
@@ -20,6 +19,7 @@ from starmill.engines.skirmish.observation import (
 )
 from starmill.engines.skirmish.simulation import rules
 from starmill.engines.skirmish.simulation.game import Game
+from starmill.schema import protobuf
 
 # Field numbers of the messages that are written by hand.
 _OBSERVATION = 3  # ResponseObservation.observation
@@ -112,10 +112,12 @@ class Observer:
         on_screen = self._layers.on_screen(seen)
         body = [head.SerializeToString(), ui]
         if self._interface.raw:
-            body += wire_writer.pieces(_RAW_DATA, self._raw(seen, on_screen, dead))
+            body += protobuf.bytes_field_parts(
+                _RAW_DATA, self._raw(seen, on_screen, dead)
+            )
         if self._interface.minimap is not None:
             planes = self._layers.serialized(seen, on_screen)
-            body += wire_writer.pieces(_FEATURE_LAYERS, planes)
+            body += protobuf.bytes_field_parts(_FEATURE_LAYERS, planes)
         response = sc2api_pb2.ResponseObservation(
             actions=actions,
             action_errors=action_errors,
@@ -123,7 +125,10 @@ class Observer:
             player_result=results,
         )
         return b"".join(
-            [response.SerializeToString(), *wire_writer.pieces(_OBSERVATION, body)]
+            [
+                response.SerializeToString(),
+                *protobuf.bytes_field_parts(_OBSERVATION, body),
+            ]
         )
 
     @property
@@ -193,7 +198,7 @@ class Observer:
         return [
             raw.SerializeToString(),
             self._units(seen, on_screen),
-            *wire_writer.pieces(_MAP_STATE, [self._layers.map_state()]),
+            *protobuf.bytes_field_parts(_MAP_STATE, [self._layers.map_state()]),
         ]
 
     def _power_sources(self, seen: visible_units.View) -> list[raw_pb2.PowerSource]:

@@ -37,21 +37,8 @@ from starmill.engines.skirmish.simulation.game import (
     UnitCommand,
 )
 from starmill.schema import errors
+from starmill.schema.game_constants import BUILDS, DIFFICULTIES, RACE_NAMES
 
-# sc2api's Difficulty and AIBuild by name.
-DIFFICULTIES = {
-    "very_easy": 1,
-    "easy": 2,
-    "medium": 3,
-    "medium_hard": 4,
-    "hard": 5,
-    "harder": 6,
-    "very_hard": 7,
-    "cheat_vision": 8,
-    "cheat_money": 9,
-    "cheat_insane": 10,
-}
-BUILDS = {"random": 1, "rush": 2, "timing": 3, "power": 4, "macro": 5, "air": 6}
 _BUILD_NAMES = {number: name for name, number in BUILDS.items()}
 # By Difficulty; those that cheat play like the best and have more to play with.
 _LEVEL_SKILL = (0.0, 0.0, 0.1, 0.22, 0.36, 0.52, 0.7, 0.94, 1.0, 1.0, 1.0)
@@ -176,7 +163,7 @@ class Bot:
         """Chooses a style and looks at the map."""
         setup = game.players[player - 1]
         start = game.map.starts[setup.start]
-        race = strategies()[macro.RACE_NAMES[self.race]]
+        race = strategies()[RACE_NAMES[self.race]]
         self.style = self._style_name(race)
         style = race["styles"][self.style]
         ordered = sorted(

@@ -19,7 +19,6 @@ from starmill.engines.skirmish.players.situation import (
 )
 from starmill.engines.skirmish.simulation import entry_points, ids, maps, rules
 
-RACE_NAMES = {1: "terran", 2: "zerg", 3: "protoss"}
 _LARVA = ids.UNIT_LARVA
 
 

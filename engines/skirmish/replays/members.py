@@ -12,13 +12,17 @@ from typing import Any
 
 from starmill.engines.replays import bit_packed
 from starmill.engines.skirmish import versions
-from starmill.engines.skirmish.simulation import ids
 from starmill.engines.skirmish.simulation.game import (
     Game,
 )
+from starmill.schema.game_constants import (
+    PROTOSS,
+    RACE_CODES,
+    RACE_NAMES,
+    TERRAN,
+    ZERG,
+)
 
-RACE_CODES = {1: "Terr", 2: "Zerg", 3: "Prot", 4: "Rand"}
-RACE_NAMES = {1: b"Terran", 2: b"Zerg", 3: b"Protoss"}
 RESULT_NAMES = {"win": "Win", "loss": "Loss", "tie": "Tie"}
 _RESULT_NUMBERS = {"win": 1, "loss": 2, "tie": 3}
 _GLOBAL_USER = 16
@@ -153,7 +157,7 @@ def details(facts: Facts) -> dict[str, Any]:
             {
                 "m_name": who.name.encode(),
                 "m_toon": toon,
-                "m_race": RACE_NAMES[setup.race],
+                "m_race": RACE_NAMES[setup.race].title().encode(),
                 "m_color": {"m_a": alpha, "m_r": red, "m_g": green, "m_b": blue},
                 "m_control": 3 if who.computer else 2,
                 "m_teamId": index,
@@ -237,7 +241,7 @@ def _user(facts: Facts, index: int) -> dict[str, Any]:
 
 def _race_preference(facts: Facts, index: int) -> int | None:
     # The lobby counts the races from 0 in this order; None stands for random.
-    order = {ids.TERRAN: 0, ids.ZERG: 1, ids.PROTOSS: 2}
+    order = {TERRAN: 0, ZERG: 1, PROTOSS: 2}
     return order.get(facts.game.players[index].race_requested)
 
 

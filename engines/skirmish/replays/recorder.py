@@ -29,11 +29,11 @@ from starmill.engines.skirmish.simulation.game import (
     Input,
     Leave,
 )
+from starmill.schema.game_constants import LOOPS_PER_MINUTE
 
 ENGINE = "skirmish"
 SETUP_MEMBER = "skirmish.setup.json"
 SETUP_FORMAT = 1
-LOOPS_PER_MINUTE = 22.4 * 60
 
 
 class Recorder:

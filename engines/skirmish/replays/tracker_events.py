@@ -11,6 +11,7 @@ import numpy as np
 from starmill.engines.skirmish.simulation import records
 from starmill.engines.skirmish.simulation.game import Game
 from starmill.schema import vocab
+from starmill.schema.game_constants import LOOPS_PER_MINUTE
 
 STATS_PERIOD = 160  # loops between two rounds of statistics, as in the real game
 _TAG_MASK = (1 << records.TAG_SHIFT) - 1
@@ -135,10 +136,10 @@ class Tracker:
         loop = self._game.loop
         then, minerals, vespene = self._income[player]
         now = self._collected_so_far(player)
-        # A minute at "faster" speed is 1344 loops; rates are per minute of that.
+        # Rates are per minute of game time.
         span = max(loop - then, 1)
         rates = [
-            (value - old) * 1344 // span
+            (value - old) * LOOPS_PER_MINUTE // span
             for value, old in zip(now, (minerals, vespene), strict=True)
         ]
         known = {

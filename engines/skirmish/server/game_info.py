@@ -15,8 +15,8 @@ from starmill.engines.skirmish.server import map_files
 from starmill.engines.skirmish.simulation import maps
 from starmill.engines.skirmish.simulation.game import Game
 from starmill.schema import errors
+from starmill.schema.game_constants import LOOPS_PER_SECOND, RACE_ID_BY_CODE
 
-RACES: dict[str | None, Any] = {"Terr": 1, "Zerg": 2, "Prot": 3, "Rand": 4}
 RESULTS = {
     "Win": sc2api_pb2.Victory,
     "Loss": sc2api_pb2.Defeat,
@@ -27,7 +27,6 @@ RESULT_VALUES = {
     "loss": sc2api_pb2.Defeat,
     "tie": sc2api_pb2.Tie,
 }
-LOOPS_PER_SECOND = 22.4
 
 
 def start_raw(game_map: maps.GameMap, enemy_starts: Sequence[int]) -> raw_pb2.StartRaw:
@@ -124,8 +123,8 @@ def _replay_info(summary: reader.Summary) -> sc2api_pb2.ResponseReplayInfo:
         extra = response.player_info.add()
         extra.player_info.player_id = player
         extra.player_info.type = sc2api_pb2.Participant
-        extra.player_info.race_requested = RACES.get(entry.get("SelectedRace"), 0)
-        extra.player_info.race_actual = RACES.get(entry.get("AssignedRace"), 0)
+        extra.player_info.race_requested = _race(entry.get("SelectedRace"))
+        extra.player_info.race_actual = _race(entry.get("AssignedRace"))
         extra.player_result.player_id = player
         extra.player_result.result = RESULTS.get(
             entry.get("Result"), sc2api_pb2.Undecided
@@ -133,3 +132,8 @@ def _replay_info(summary: reader.Summary) -> sc2api_pb2.ResponseReplayInfo:
         extra.player_mmr = int(entry.get("MMR") or 0)
         extra.player_apm = int(entry.get("APM") or 0)
     return response
+
+
+def _race(code: str | None) -> Any:  # Any: the protobuf stubs ask for their own enum
+    """Returns the race id of a metadata code, NoRace if it is none."""
+    return RACE_ID_BY_CODE.get(code or "", 0)

@@ -14,8 +14,9 @@ from starmill.engines.skirmish import versions
 from starmill.engines.skirmish.players import bots
 from starmill.engines.skirmish.replays import members, recorder
 from starmill.engines.skirmish.server import faults, lockstep
-from starmill.engines.skirmish.simulation import game, ids, maps, records
+from starmill.engines.skirmish.simulation import game, maps, records
 from starmill.schema import errors
+from starmill.schema.game_constants import BUILDS, RANDOM
 
 _DIED = records.EVENT_DIED
 _WATCH_LOOPS = 160
@@ -31,7 +32,7 @@ class Seat:
     race: int
     name: str
     difficulty: int = 0
-    build: int = bots.BUILDS["random"]
+    build: int = BUILDS["random"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -54,7 +55,7 @@ class Plan:
             found.append(
                 game.PlayerSetup(
                     race_requested=seat.race,
-                    race=race if seat.race == ids.RANDOM else seat.race,
+                    race=race if seat.race == RANDOM else seat.race,
                     start=first_start if index == 0 else 1 - first_start,
                     income=level.income,
                     all_visible=level.all_visible or self.disable_fog,

@@ -25,8 +25,9 @@ from websockets.http11 import Request as HttpRequest
 from websockets.server import ServerProtocol
 
 from starmill.converters.protos import sc2api_pb2
-from starmill.engines.skirmish import versions, wire_writer
+from starmill.engines.skirmish import versions
 from starmill.engines.skirmish.server import faults
+from starmill.schema import protobuf
 
 _LOG = logging.getLogger(__name__)
 _PATH = "/sc2api"
@@ -44,8 +45,8 @@ _VALUE_FLAGS = frozenset(
         "osmesapath",
     ]
 )
-_STATUS_TAG = wire_writer.varint(99 << 3)
-_ID_TAG = wire_writer.varint(97 << 3)
+_STATUS_TAG = protobuf.tag(99, protobuf.VARINT)
+_ID_TAG = protobuf.tag(97, protobuf.VARINT)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -248,9 +249,9 @@ class Server:
                 payload, done = _error_fields(text), False
             request_id = request.id
             status = int(sc2api_pb2.quit) if done else self.status
-            payload += _STATUS_TAG + wire_writer.varint(status)
+            payload += _STATUS_TAG + protobuf.varint(status)
             if request_id:
-                payload += _ID_TAG + wire_writer.varint(request_id)
+                payload += _ID_TAG + protobuf.varint(request_id)
             if not self._orders.send(client, payload, request_id) or done:
                 break
         if self._session is not None:

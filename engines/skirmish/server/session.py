@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from starmill.converters.protos import sc2api_pb2
-from starmill.engines.skirmish import versions, warmup, wire_writer
+from starmill.engines.skirmish import versions, warmup
 from starmill.engines.skirmish.observation import (
     feature_layers,
     selection_panels,
@@ -30,7 +30,8 @@ from starmill.engines.skirmish.server import (
     replay_playback,
 )
 from starmill.engines.skirmish.simulation import maps
-from starmill.schema import errors
+from starmill.schema import errors, protobuf
+from starmill.schema.game_constants import LOOPS_PER_SECOND
 
 LAUNCHED, INIT, IN_GAME, IN_REPLAY, ENDED = 1, 2, 3, 4, 5
 _STATE_NAMES: dict[int, str] = {
@@ -41,7 +42,6 @@ _OBSERVATION_FIELD = 10  # Response.observation
 _STUB_LOOP = 0xFFFFFFFF
 _PLAYING = (IN_GAME, IN_REPLAY, ENDED)
 _ANY = (LAUNCHED, INIT, IN_GAME, IN_REPLAY, ENDED)
-_LOOPS_PER_SECOND = 22.4
 _MAX_STEP = 1_000_000
 
 
@@ -114,7 +114,7 @@ class Session:
         """Plays the loops that are due when the game runs in real time."""
         if self._clock is None or self.status != IN_GAME or self._play is None:
             return
-        due = int((time.monotonic() - self._clock) * _LOOPS_PER_SECOND)
+        due = int((time.monotonic() - self._clock) * LOOPS_PER_SECOND)
         self._advance(due - self._play.game.loop)
 
     @property
@@ -359,7 +359,7 @@ class Session:
             and self.status == IN_GAME
             and play.game.loop < wanted.game_loop
         ):
-            time.sleep(1.0 / _LOOPS_PER_SECOND)
+            time.sleep(1.0 / LOOPS_PER_SECOND)
             self._keep_time()
         results = [
             sc2api_pb2.PlayerResult(
@@ -384,10 +384,10 @@ class Session:
             chat=self._take_chat(),
             dead=play.take_dead(),
             results=results,
-            ui=wire_writer.field(_UI_DATA, interface.SerializeToString()),
+            ui=protobuf.bytes_field(_UI_DATA, interface.SerializeToString()),
             abilities=selection_panels.abilities(play.game, play.player),
         )
-        return wire_writer.field(_OBSERVATION_FIELD, body)
+        return protobuf.bytes_field(_OBSERVATION_FIELD, body)
 
     def _take_chat(self) -> list[sc2api_pb2.ChatReceived]:
         play = self._play

@@ -36,14 +36,15 @@ from starmill.engines.skirmish.simulation.units import (
     spawn,
 )
 from starmill.schema.compilation import kernel
+from starmill.schema.game_constants import LOOPS_PER_SECOND
 
-ENERGY_PER_LOOP = 0.7875 / 22.4
-CLOAK_DRAIN = 1.26 / 22.4
-SHIELD_PER_LOOP = 2.0 / 22.4
+ENERGY_PER_LOOP = 0.7875 / LOOPS_PER_SECOND
+CLOAK_DRAIN = 1.26 / LOOPS_PER_SECOND
+SHIELD_PER_LOOP = 2.0 / LOOPS_PER_SECOND
 SHIELD_DELAY = 224  # loops after the last hit
-ZERG_HEALTH_PER_LOOP = 0.38 / 22.4
-HEAL_PER_LOOP = 12.6 / 22.4
-RESTORE_PER_LOOP = 50.4 / 22.4
+ZERG_HEALTH_PER_LOOP = 0.38 / LOOPS_PER_SECOND
+HEAL_PER_LOOP = 12.6 / LOOPS_PER_SECOND
+RESTORE_PER_LOOP = 50.4 / LOOPS_PER_SECOND
 EFFECT_PERIOD = 8  # loops between two bites of a lasting effect
 
 

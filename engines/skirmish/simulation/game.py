@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 
 from starmill.engines.skirmish.simulation import (
     entry_points,
-    ids,
     maps,
     opening,
     records,
 )
 from starmill.schema import errors
+from starmill.schema.game_constants import PROTOSS, TERRAN, ZERG
 
 NO_TARGET = 0
 # Four minutes in which nobody earns, makes or destroys anything: nobody will.
@@ -49,7 +49,7 @@ class PlayerSetup:
     all_visible: bool = False
 
     def __post_init__(self) -> None:
-        if self.race not in {ids.TERRAN, ids.ZERG, ids.PROTOSS} or self.start not in {
+        if self.race not in {TERRAN, ZERG, PROTOSS} or self.start not in {
             0,
             1,
         }:

@@ -6,8 +6,6 @@ game: the rule tables translate the words in `units.json` and `abilities.json` t
 Knows no rules and no state.
 """
 
-TERRAN, ZERG, PROTOSS, RANDOM = 1, 2, 3, 4
-
 # What an ability does. A name's place here is the value of ABILITY_RULE's `kind`.
 KINDS = (
     "none",

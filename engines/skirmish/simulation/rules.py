@@ -14,8 +14,8 @@ import numpy as np
 
 from starmill.engines.skirmish.simulation import ids, records
 from starmill.schema import vocab
+from starmill.schema.game_constants import LOOPS_PER_SECOND
 
-LOOPS_PER_SECOND = 22.4  # the ladder's game speed
 ABILITY_LIMIT = 4600
 TYPE_SOURCES = 32  # most unit types that share one ability (cancelling a queue has 30)
 

@@ -9,8 +9,9 @@ import pytest
 
 from starmill.converters import timing
 from starmill.engines.replays import replay_file
-from starmill.schema import errors, maps, selection
-from starmill.schema.replay_row import MmrSource, RejectReason, ReplayRow
+from starmill.schema import errors, selection, vocab
+from starmill.schema.reasons import MmrSource, RejectReason
+from starmill.schema.replay_row import ReplayRow
 from tests import replay_factory as factory
 from tests.conftest import ROOT
 
@@ -201,8 +202,8 @@ def test_maps_have_one_name_in_every_language(manifest: list) -> None:
     )
     assert names["Незваный гость РВ"] == "Interloper LE"
     assert names["宿怨战场 - 天梯版"] == "New Repugnancy LE"
-    assert maps.map_name("00", "Some Title") == "Some Title"
-    assert maps.map_name(None, None) is None
+    assert vocab.map_name("00", "Some Title") == "Some Title"
+    assert vocab.map_name(None, None) is None
 
 
 def test_a_made_replay_and_its_pack_layout() -> None:

@@ -1,0 +1,31 @@
+"""What an agent is: the protocol between what plays and what makes it play.
+
+Enters: an observation as the dataset stores it, that is, the keys of `specs.episode_specs`
+without `action/*`, and `prev_delay`. Leaves: an action, the keys of `specs.action_specs`. Must
+not know: the game, or how an agent decides.
+"""
+
+from typing import Protocol
+
+from starmill.schema.episode import Arrays
+from starmill.schema.settings import ConverterSettings
+
+
+class Agent(Protocol):
+    """Plays one side of one game at a time.
+
+    The same seed and the same observations give the same actions.
+    """
+
+    @property
+    def settings(self) -> ConverterSettings:
+        """Returns the converter settings of the observations that it expects."""
+
+    def reset(self, seed: int, race: str) -> None:
+        """Starts a game and forgets the one before.
+
+        race: that it plays, one of `game_constants.RACES`.
+        """
+
+    def act(self, observation: Arrays) -> Arrays:
+        """Returns the action for an observation; its delay says when to ask again."""
