@@ -1,6 +1,6 @@
 """The ids and codes that kernels compare with, by name.
 
-Races, unit types, abilities, buffs, upgrades, effects and alerts have the numbers that
+Unit types, abilities, buffs, upgrades, effects and alerts have the numbers that
 StarCraft II gives them. Ability kinds, spells, statistics and attribute bits are codes of this
 game: the rule tables translate the words in `units.json` and `abilities.json` to them.
 Knows no rules and no state.
