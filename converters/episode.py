@@ -136,7 +136,7 @@ def make_episode(
     steps: Iterable[Arrays],
     meta: episode.EpisodeMeta,
     settings: ConverterSettings,
-) -> episode.Episode:
+) -> episode.InMemoryEpisode:
     """Returns a checked episode of converted steps.
 
     `meta.steps` and `meta.game_loops` are set from the steps. `reward`, `prev_delay` and
@@ -144,7 +144,7 @@ def make_episode(
     """
     arrays = stack(steps)
     loops = arrays["game_loop"]
-    made = episode.Episode(
+    made = episode.InMemoryEpisode(
         meta=dataclasses.replace(meta, steps=len(loops), game_loops=int(loops[-1])),
         arrays=arrays,
     )

@@ -22,6 +22,7 @@ from starmill.learners.networks import policy
 from starmill.schema import errors, specs
 from starmill.schema.episode import LAST
 from starmill.schema.loader import dataset
+from starmill.schema.loader.batch_options import BatchOptions
 
 # Sums per episode that everything else is made of.
 Sums = dict[str, NDArray[np.float64]]
@@ -149,14 +150,14 @@ def network_sums(
 def _windows(data: dataset.Dataset, batch_size: int) -> Iterator[rollouts.Batch]:
     """Yields every step once, with the action before it; K is 32, a chunk's length."""
     # The stride leaves one step of overlap: the first of each rollout is the context.
-    batches = data.batches(
+    options = BatchOptions(
         batch_size=batch_size,
         rollout=33,
         stride=32,
         sampler="sequential",
         form="compact",
     )
-    for arrays in batches:
+    for arrays in data.batches(options):
         batch = rollouts.add_previous_action(rollouts.trim_units(arrays, data.settings))
         # The overlapping first step was scored as the last of the rollout before.
         repeated = batch["step"][:, 0] > 0
@@ -241,8 +242,8 @@ def _actions(data: dataset.Dataset, *, flat: bool = True) -> Iterator[dict[str, 
     table = policy.argument_table(data.settings)
     keys = [key for key in _ACTIONS if key in data.specs]
     maxima = _sizes(data)
-    for number in range(len(data)):
-        arrays = data.read(number, keys=[*keys, "step_type"])
+    for episode in data:
+        arrays = episode.read(keys=[*keys, "step_type"])
         trained = arrays["step_type"] != LAST
         takes = table[arrays["action/function"]]
         out: dict[str, Any] = {}

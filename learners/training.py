@@ -40,6 +40,7 @@ from starmill.learners.networks import network
 from starmill.learners.rollouts import Batch
 from starmill.schema import errors, specs
 from starmill.schema.loader import dataset
+from starmill.schema.loader.batch_options import BatchOptions
 
 log = logging.getLogger(__name__)
 
@@ -223,7 +224,7 @@ def batches(
     config = run.algorithm
     consecutive = run.sampler == "consecutive"
     overlap = getattr(config, "overlap", 0)
-    return data.batches(
+    options = BatchOptions(
         batch_size=config.batch_size,
         rollout=config.rollout + 1,
         seed=run.seed,
@@ -231,9 +232,8 @@ def batches(
         form="compact",
         stride=config.rollout - overlap if consecutive else None,
         cross_episodes=consecutive,
-        workers=workers,
-        state=state,
     )
+    return data.batches(options, workers=workers, state=state)
 
 
 def train(
@@ -404,7 +404,7 @@ class _Loop:
             self._meta,
             update=update,
             frames=update * self._run.frames_per_update,
-            sampler=self._iterator.state(),
+            sampler=self._iterator.get_state(),
         )
         self._store.save(tuple(state), meta)
 

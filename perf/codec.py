@@ -20,6 +20,7 @@ from perf import games, predecessor
 from perf.row import Row
 from starmill.schema import assembly, codec, episode, shards
 from starmill.schema.loader import dataset
+from starmill.schema.loader.batch_options import BatchOptions
 
 # The baseline's shuffle buffer must be this small to fit in memory.
 _BATCH, _UNROLL, _SHUFFLE = 16, 64, 48
@@ -230,7 +231,8 @@ def _seconds(action: Callable[[], Any]) -> float:
 
 def _random_windows(url: str, seed: int, count: int = 1024) -> float:
     opened = dataset.open_dataset(url)
-    iterator = opened.batches(batch_size=128, rollout=1, seed=seed, sampler="step")
+    options = BatchOptions(batch_size=128, rollout=1, seed=seed, sampler="step")
+    iterator = opened.batches(options)
     next(iterator)
 
     def run() -> None:
@@ -257,7 +259,8 @@ def _peer_random(
 
 def _stream_speed(url: str, form: str, seed: int, count: int = 6) -> float:
     opened = dataset.open_dataset(url)
-    iterator = opened.batches(batch_size=_BATCH, rollout=_UNROLL, seed=seed, form=form)
+    options = BatchOptions(batch_size=_BATCH, rollout=_UNROLL, seed=seed, form=form)
+    iterator = opened.batches(options)
     batch = next(iterator)
     batch = next(iterator)
     done = 0

@@ -30,7 +30,7 @@ class Games:
     label: str
     settings: ConverterSettings
     lengths: tuple[int, ...]
-    load: Callable[[int], episode.Episode]
+    load: Callable[[int], episode.InMemoryEpisode]
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -62,14 +62,14 @@ def opened(url: str, label: str) -> Games:
         label=label,
         settings=found.settings,
         lengths=tuple(meta.steps for meta in found.metas),
-        load=found.episode,
+        load=lambda number: found[number].load(),
     )
 
 
 def imitated(*, restless: bool = False) -> Games:
     """Returns synthetic episodes."""
 
-    def load(number: int) -> episode.Episode:
+    def load(number: int) -> episode.InMemoryEpisode:
         steps = _SYNTHETIC_STEPS[number]
         arrays = synthetic.game(11 + number, steps, restless=restless)
         meta = episode.EpisodeMeta(
@@ -89,7 +89,7 @@ def imitated(*, restless: bool = False) -> Games:
             game_loops=int(arrays["game_loop"][-1]),
             duration_loops=int(arrays["game_loop"][-1]),
         )
-        return episode.Episode(meta=meta, arrays=arrays)
+        return episode.InMemoryEpisode(meta=meta, arrays=arrays)
 
     return Games(
         label="synthetic, restless" if restless else "synthetic",

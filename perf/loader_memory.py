@@ -7,6 +7,7 @@ import resource
 import sys
 
 from starmill.schema.loader import dataset
+from starmill.schema.loader.batch_options import BatchOptions
 
 _BATCHES = 8
 
@@ -15,9 +16,8 @@ def main() -> None:
     """Loads some batches, shuffled over the whole dataset, with one worker process."""
     url, size, rollout = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     opened = dataset.open_dataset(url)
-    with opened.batches(
-        batch_size=size, rollout=rollout, seed=1, sampler="step", workers=1
-    ) as batches:
+    options = BatchOptions(batch_size=size, rollout=rollout, seed=1, sampler="step")
+    with opened.batches(options, workers=1) as batches:
         for _ in range(_BATCHES):
             next(batches)
     # The largest child: the worker, with the shared memory that it filled.

@@ -12,6 +12,7 @@ import numpy as np
 
 from starmill.schema import specs
 from starmill.schema.loader import dataset
+from starmill.schema.loader.lazy_episode import Episode
 
 _FACTS = (
     "name",
@@ -76,12 +77,13 @@ def compare(
     """Returns what differs; `done` is called after each episode that both have."""
     rows = [_rows(opened) for opened in (first, second)]
     shared = sorted(rows[0].keys() & rows[1].keys())
+    keys = sorted(first.specs.keys() & second.specs.keys())
     changed = {}
     for name in shared:
         (one, one_row), (two, two_row) = rows[0][name], rows[1][name]
         found = _columns(one_row, two_row)
         if one_row["sha256"] != two_row["sha256"]:
-            found += _arrays(first, one, second, two)
+            found += _arrays(first[one], second[two], keys)
         if found:
             changed[name] = tuple(found)
         done()
@@ -112,13 +114,10 @@ def _columns(one: Mapping[str, Any], two: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _arrays(
-    first: dataset.Dataset, one: int, second: dataset.Dataset, two: int
-) -> list[str]:
+def _arrays(first: Episode, second: Episode, keys: list[str]) -> list[str]:
     found = []
-    for key in sorted(first.specs.keys() & second.specs.keys()):
-        a = first.read(one, keys=[key])[key]
-        b = second.read(two, keys=[key])[key]
+    for key in keys:
+        a, b = first[key], second[key]
         if a.shape != b.shape or a.dtype != b.dtype:
             found.append(f"{key}: {a.dtype} {a.shape} -> {b.dtype} {b.shape}")
             continue

@@ -71,7 +71,7 @@ def _windows(
 ) -> Iterator[episode.Arrays]:
     steps = opened.metas[number].steps
     for start in range(0, steps, _WINDOW):
-        yield opened.read(number, start, min(start + _WINDOW, steps), keys)
+        yield opened[number].read(start, min(start + _WINDOW, steps), keys=keys)
 
 
 # --- the predecessor's ------------------------------------------------------------------
@@ -182,7 +182,7 @@ def _write_npz(
     opened: dataset.Dataset, number: int, steps: int, file: IO[bytes]
 ) -> None:
     """Writes what numpy.savez_compressed would, array by array, window by window."""
-    first = opened.read(number, 0, 1)
+    first = opened[number].read(0, 1)
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for key in sorted(first):
             # No date: the same bytes each time.

@@ -364,12 +364,7 @@ def _stored_quarantine(
 
 def _reusable(request: Request) -> dict[str, dict[int, plan.Reused]]:
     """Returns the episodes of the dataset that is extended, by replay and side."""
-    place = registry.resolve(request.extend or "")
-    old = manifest.read(place.url)
-    if place.digest is not None and old.digest() != place.digest:
-        raise errors.ManifestMismatch(
-            f"{place.url}: expected {place.digest}, found {old.digest()}"
-        )
+    folder, old = registry.open_manifest(request.extend or "")
     wanted = (__version__, codec.VERSION, assembly.libraries(), request.config.settings)
     if (old.starmill, old.codec, dict(old.libraries), old.settings) != wanted:
         raise errors.ConfigError(
@@ -377,12 +372,12 @@ def _reusable(request: Request) -> dict[str, dict[int, plan.Reused]]:
             f"(starmill {old.starmill}, codec {old.codec}, {dict(old.libraries)}); its "
             "episodes would not be those that this release makes. Build anew"
         )
-    url = storage.join(place.url, table.EPISODES)
+    url = storage.join(folder, table.EPISODES)
     content = table.parse_table(storage.read(url), table.EPISODE_SCHEMA, url)
     found: dict[str, dict[int, plan.Reused]] = {}
     for meta, row in zip(table.metas(content), content.to_pylist(), strict=True):
         found.setdefault(meta.replay_id, {})[meta.player_id] = plan.Reused(
-            folder=place.url,
+            folder=folder,
             shard=row["shard"],
             offsets=tuple(row["offsets"]),
             meta=dataclasses.asdict(meta),

@@ -9,7 +9,7 @@
     reward    0          0          0                 outcome
 
 o[t] is the observation *before* a[t] took effect. delay[t] = loop[t+1] - loop[t] is part of
-a[t]; the discount from t to t+1 is gamma0 ** delay[t]. Reward is zero but on the last step.
+a[t]; the discount from t to t+1 is gamma0 ** delay[t]. Reward is zero except on the last step.
 """
 
 import dataclasses
@@ -25,7 +25,7 @@ Arrays = dict[str, NDArray[Any]]
 
 # step_type values, those of dm_env.
 FIRST, MID, LAST = 0, 1, 2
-# Arrays that follow from the others and the outcome; made when read, never stored.
+# Arrays that follow from the others and the outcome: computed on reading, never stored.
 DERIVED = ("reward", "prev_delay", "step_type")
 
 
@@ -33,12 +33,22 @@ DERIVED = ("reward", "prev_delay", "step_type")
 class EpisodeMeta:
     """What is known of an episode without decoding it: one row of the episode table.
 
-    replay_id: sha256 of the replay file, hex.  player_id: 1 or 2.
-    mmr, opponent_mmr: None where unknown.  apm: None where unknown.
-    race, opponent_race: as played: "terran", "zerg", "protoss".
-    outcome: +1 win, 0 draw, -1 loss.
-    steps: T.  game_loops: loop of the last observation.
-    duration_loops: length of the game by the replay's header.
+    Attributes:
+        replay_id: sha256 of the replay file, hex.
+        player_id: the player whose side this is, 1 or 2.
+        game_version: the game's release, like "4.9.2".
+        base_build: the build whose protocol the replay uses.
+        data_version: the game's own hash of its unit and ability data; None if unknown.
+        map_name: the map's English name, like "Acropolis".
+        race: as played: "terran", "zerg" or "protoss".
+        opponent_race: the same for the opponent.
+        mmr: the player's matchmaking rating; None if unknown.
+        opponent_mmr: the opponent's; None if unknown.
+        apm: the player's actions per minute by the game's own count; None if unknown.
+        outcome: +1 for a win, 0 for a draw, -1 for a loss.
+        steps: T, the number of steps.
+        game_loops: the game loop of the last observation.
+        duration_loops: the game's length in game loops, by the replay's header.
     """
 
     replay_id: str
@@ -58,7 +68,7 @@ class EpisodeMeta:
     duration_loops: int
 
     def __post_init__(self) -> None:
-        """Checks the fields whose values are few."""
+        """Raises SpecError if a field has a value that no episode can have."""
         problems = []
         if self.player_id not in (1, 2):
             problems.append(f"player_id: expected 1 or 2, found {self.player_id!r}")
@@ -76,10 +86,15 @@ class EpisodeMeta:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Episode:
-    """A whole episode in memory.
+class InMemoryEpisode:
+    """An episode with all of its stored arrays in memory.
 
-    arrays: by key of `specs.episode_specs(settings)`, each [T, *spec.shape].
+    A converter makes one and a codec stores it. `loader.lazy_episode.Episode` is the view of a
+    stored episode, which reads arrays when they are asked for.
+
+    Attributes:
+        meta: the episode's row of the table.
+        arrays: by key of `specs.episode_specs(settings)`, each [T, *spec.shape].
     """
 
     meta: EpisodeMeta
@@ -108,28 +123,37 @@ class Episode:
 
 
 def derived(
-    delay: NDArray[np.int32], *, start: int, steps: int, outcome: int, before: int = 0
+    delay: NDArray[np.int32],
+    *,
+    step: NDArray[np.integer[Any]],
+    steps: NDArray[np.integer[Any]] | int,
+    outcome: NDArray[np.integer[Any]] | int,
+    before: NDArray[np.integer[Any]] | int = 0,
 ) -> Arrays:
-    """Returns the DERIVED arrays of a window of an episode.
+    """Returns the DERIVED arrays of windows, each of the shape of `delay`.
+
+    A window is a run of steps along the last axis. It may hold the end of one episode and the
+    beginning of the next: a step that does not follow its left neighbour begins a new run.
 
     Args:
-        delay: the window's `action/delay`, shape [K].
-        start: the window's first step within the episode.
-        steps: T, the episode's length.
-        outcome: the episode's.
-        before: `action/delay` of step start - 1; 0 where start is 0.
+        delay: `action/delay`, shape [..., K].
+        step: the number of each step within its episode, shape [..., K].
+        steps: T of each step's episode; broadcast to the shape of `delay`.
+        outcome: of each step's episode; broadcast likewise.
+        before: `action/delay` of the step before, read only where a run begins; 0 at the
+            beginning of an episode. Broadcast likewise.
     """
-    index = start + np.arange(len(delay))
-    step_type = np.full(len(delay), MID, np.int32)
-    step_type[index == 0] = FIRST
-    step_type[index == steps - 1] = LAST
-    prev_delay = np.empty(len(delay), np.int32)
-    if len(delay):
-        prev_delay[0] = before
-        prev_delay[1:] = delay[:-1]
-    reward = np.where(index == steps - 1, np.float32(outcome), np.float32(0))
+    is_last = step == np.asarray(steps) - 1
+    step_type = np.full(delay.shape, MID, np.int32)
+    step_type[step == 0] = FIRST
+    # The only step of an episode is both first and last; the reference calls it LAST too.
+    step_type[is_last] = LAST
+    begins = np.ones(delay.shape, np.bool_)
+    begins[..., 1:] = step[..., 1:] != step[..., :-1] + 1
+    previous = np.zeros_like(delay)
+    previous[..., 1:] = delay[..., :-1]
     return {
-        "reward": reward.astype(np.float32),
-        "prev_delay": prev_delay,
+        "reward": np.where(is_last, outcome, 0).astype(np.float32),
+        "prev_delay": np.where(begins, before, previous).astype(np.int32),
         "step_type": step_type,
     }

@@ -1,8 +1,10 @@
-"""References to datasets, and the registry file that says where a name is to be found.
+"""References to datasets, and the registry file that says where a named dataset is.
 
-A reference is a path or URL of a dataset's folder, or `name@version` looked up in a registry;
-either may end in `#sha256:...`, the digest it must have. A registry is a JSON file,
-{"datasets": {"name@version": {"url": "...", "digest": "sha256:..."}}}.
+In: a reference. Out: the dataset's folder and manifest, checked against the reference.
+A reference is a path or URL of a dataset's folder, or `name@version` to look up in a registry;
+either may end in `#sha256:...`, the digest that the manifest must have. A registry is a JSON
+file, {"datasets": {"name@version": {"url": "...", "digest": "sha256:..."}}}.
+Must not know what is in a dataset besides its manifest.
 """
 
 import dataclasses
@@ -11,9 +13,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-from starmill.schema import errors, storage
+from starmill.schema import errors, manifest, storage
+from starmill.schema.manifest import Manifest
 
-# Looked for in this order where none is named.
+# The registry is the first of these that exists, unless one is named.
 DEFAULTS = (Path("starmill-registry.json"), Path("~/.starmill/registry.json"))
 _REFERENCE = re.compile(r"^(?P<place>.+?)(?:#(?P<digest>sha256:[0-9a-f]{64}))?$")
 _NAMED = re.compile(r"^[a-z0-9][a-z0-9._-]*@\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?$")
@@ -23,8 +26,10 @@ _NAMED = re.compile(r"^[a-z0-9][a-z0-9._-]*@\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?$")
 class Place:
     """Where a dataset is, and what it must be.
 
-    url: path or URL of its folder.  digest: None where anything will do.
-    name: "name@version" where it was asked for by name.
+    Attributes:
+        url: path or URL of the dataset's folder.
+        digest: "sha256:..." of its manifest; None if any will do.
+        name: the "name@version" that the reference gave; None if it gave a path or URL.
     """
 
     url: str
@@ -33,7 +38,7 @@ class Place:
 
 
 def resolve(reference: str, registry: str | None = None) -> Place:
-    """Returns where the dataset of a reference is."""
+    """Returns where the dataset of a reference should be; does not look whether it is."""
     match = _REFERENCE.match(reference)
     if match is None or "#" in match["place"]:
         raise errors.ConfigError(
@@ -52,13 +57,40 @@ def resolve(reference: str, registry: str | None = None) -> Place:
     url, pinned = known[place]["url"], known[place]["digest"]
     if digest is not None and digest != pinned:
         raise errors.ManifestMismatch(
-            f"dataset {place}: asked for {digest}, the registry has {pinned}"
+            f"dataset {place}: expected {digest}, the registry has {pinned}"
         )
     return Place(url=url, digest=pinned, name=place)
 
 
+def open_manifest(
+    reference: str, registry_file: str | None = None
+) -> tuple[str, Manifest]:
+    """Returns a dataset's folder and its manifest.
+
+    Raises ManifestMismatch unless digest and name are those of the reference.
+
+    Args:
+        reference: path or URL, or name@version of a registry; either may be followed by
+            #sha256:... .
+        registry_file: the registry to look names up in; one of DEFAULTS if it is None.
+    """
+    place = resolve(reference, registry_file)
+    content = manifest.read(place.url)
+    if place.digest is not None and content.digest() != place.digest:
+        raise errors.ManifestMismatch(
+            f"{place.url}: expected {place.digest}, found {content.digest()}: "
+            f"another dataset, or another build of it"
+        )
+    name = f"{content.name}@{content.version}"
+    if place.name is not None and name != place.name:
+        raise errors.ManifestMismatch(
+            f"{place.url}: expected {place.name}, found {name}"
+        )
+    return place.url, content
+
+
 def add(path: Path, name: str, url: str, digest: str) -> None:
-    """Adds or confirms an entry; a name that stands for other content is an error."""
+    """Adds an entry; ManifestMismatch if the name is registered with another digest."""
     known = _read(path) if path.exists() else {}
     old = known.get(name)
     if old is not None and old["digest"] != digest:

@@ -1,4 +1,8 @@
-"""starmill: StarCraft II replays in, the AlphaStar Unplugged benchmark out."""
+"""starmill: StarCraft II replays in, the AlphaStar Unplugged benchmark out.
+
+The names in `__all__` are the public interface, together with the commands. Each is imported
+when it is first used, so `import starmill` needs neither Beam, JAX nor the game.
+"""
 
 import importlib
 from typing import TYPE_CHECKING, Any
@@ -6,13 +10,49 @@ from typing import TYPE_CHECKING, Any
 from starmill.version import __version__
 
 if TYPE_CHECKING:
-    from starmill.schema.loader.dataset import open_dataset
+    from starmill.converters.observation import Converter
+    from starmill.schema import errors
+    from starmill.schema.loader.batch_options import BatchOptions
+    from starmill.schema.loader.dataset import Dataset, open_dataset
+    from starmill.schema.loader.lazy_episode import Episode
+    from starmill.schema.selection import Selection
+    from starmill.schema.settings import UNPLUGGED, ConverterSettings
 
-__all__ = ["__version__", "open_dataset"]
+__all__ = [
+    "UNPLUGGED",
+    "BatchOptions",
+    "Converter",
+    "ConverterSettings",
+    "Dataset",
+    "Episode",
+    "Selection",
+    "__version__",
+    "errors",
+    "open_dataset",
+]
+
+# Where each public name is defined.
+_MODULES = {
+    "UNPLUGGED": "starmill.schema.settings",
+    "BatchOptions": "starmill.schema.loader.batch_options",
+    "Converter": "starmill.converters.observation",
+    "ConverterSettings": "starmill.schema.settings",
+    "Dataset": "starmill.schema.loader.dataset",
+    "Episode": "starmill.schema.loader.lazy_episode",
+    "Selection": "starmill.schema.selection",
+    "open_dataset": "starmill.schema.loader.dataset",
+}
 
 
 def __getattr__(name: str) -> Any:
-    """Imports `open_dataset` when it is first asked for: `import starmill` stays quick."""
-    if name == "open_dataset":
-        return importlib.import_module("starmill.schema.loader.dataset").open_dataset
-    raise AttributeError(f"module 'starmill' has no attribute {name!r}")
+    """Imports a public name when it is first used."""
+    if name == "errors":
+        return importlib.import_module("starmill.schema.errors")
+    if name not in _MODULES:
+        raise AttributeError(f"module 'starmill' has no attribute {name!r}")
+    return getattr(importlib.import_module(_MODULES[name]), name)
+
+
+def __dir__() -> list[str]:
+    """Returns the public names, whether or not they are imported yet."""
+    return sorted({*globals(), *__all__})

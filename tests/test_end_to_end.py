@@ -42,6 +42,6 @@ def test_replays_to_a_verified_dataset(tmp_path, capsys):
     assert info["engine"].startswith("skirmish")
 
     opened = dataset.open_dataset(pinned)
-    arrays = opened.read(0)
+    arrays = opened[0][:]
     assert arrays["raw_units"].any()
     assert np.all(np.diff(arrays["game_loop"]) > 0)

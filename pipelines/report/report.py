@@ -37,7 +37,7 @@ def write_report(dataset: Dataset, out: Path, *, shown: int = 6) -> int:
     order = _by_hash(dataset)
     numbers = statistics.gather(
         dataset.table.to_pylist(),
-        (dataset.episode(number) for number in order[:SAMPLE]),
+        (dataset[number].load() for number in order[:SAMPLE]),
     )
     payloads = _payloads(dataset, order, shown)
     text = page.render(summary(dataset, order), numbers, payloads, dataset.settings)
@@ -85,10 +85,8 @@ def field_bytes(dataset: Dataset, numbers: list[int]) -> list[tuple[str, int, in
     stored: collections.Counter[str] = collections.Counter()
     dense: collections.Counter[str] = collections.Counter()
     for number in numbers:
-        steps = int(dataset.table.column("steps")[number].as_py())
-        arrays = dataset.read(
-            number, 0, min(steps, _FIELD_STEPS), keys=list(dataset.specs)
-        )
+        episode = dataset[number]
+        arrays = episode.read(0, min(len(episode), _FIELD_STEPS), keys=dataset.specs)
         whole = sum(len(r) for r in codec.encode(arrays, dataset.settings))
         for group, keys in _field_groups(arrays).items():
             without = {
@@ -129,7 +127,7 @@ def _payloads(dataset: Dataset, order: list[int], shown: int) -> list[dict[str, 
     for number in order:
         if len(payloads) == shown:
             break
-        payload = viewer.payload(dataset.episode(number), dataset.settings)
+        payload = viewer.payload(dataset[number].load(), dataset.settings)
         # The first episode is always shown, however long it is.
         if payloads and len(payload["data"]) > left:
             continue

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starmill.schema import specs, vocab
-from starmill.schema.episode import Episode
+from starmill.schema.episode import InMemoryEpisode
 from starmill.schema.game_constants import LOOPS_PER_MINUTE, RACES
 
 _DELAY_EDGES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
@@ -69,7 +69,9 @@ class Statistics:
     sample: int
 
 
-def gather(rows: Sequence[Mapping[str, Any]], sample: Iterable[Episode]) -> Statistics:
+def gather(
+    rows: Sequence[Mapping[str, Any]], sample: Iterable[InMemoryEpisode]
+) -> Statistics:
     """Returns the statistics of a dataset.
 
     Args:
@@ -115,7 +117,7 @@ class _Sample:
         self._functions: NDArray[np.int64] = np.zeros(len(vocab.functions()), np.int64)
         self._units: dict[int, list[float]] = collections.defaultdict(list)
 
-    def add(self, episode: Episode) -> None:
+    def add(self, episode: InMemoryEpisode) -> None:
         """Counts one episode, except its last action, which training leaves out too."""
         self.episodes += 1
         arrays = episode.arrays

@@ -1,6 +1,6 @@
 """Packs one episode for the viewer of the report's page: units, planes and actions.
 
-In: an `Episode`. Out: a dict for JSON, with a header and one raw-deflate stream in base64.
+In: an `InMemoryEpisode`. Out: a dict for JSON, with a header and one raw-deflate stream in base64.
 `assets/viewer.js` reads it; change the two together.
 
 The inflated stream has two sections, in the order that the header lists:
@@ -21,14 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starmill.schema import specs
-from starmill.schema.episode import Episode
+from starmill.schema.episode import InMemoryEpisode
 from starmill.schema.settings import ConverterSettings
 
 _ACTIONS = ("function", "delay", "queued", "repeat", "target_unit_tag", "world")
 _PER_STEP = ("game_loop", "mmr")
 
 
-def payload(episode: Episode, settings: ConverterSettings) -> dict[str, Any]:
+def payload(episode: InMemoryEpisode, settings: ConverterSettings) -> dict[str, Any]:
     """Returns the header and the packed data of an episode."""
     arrays = episode.arrays
     body = bytearray()

@@ -21,7 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starmill.schema import errors
-from starmill.schema.loader import batches, windows
+from starmill.schema.loader import batch_options, batches, windows
+from starmill.schema.loader.batch_options import BatchPlan
 from starmill.schema.settings import ConverterSettings
 
 # Shared memory per worker that is filled ahead, where batches are small enough for two.
@@ -55,17 +56,17 @@ class BatchIterator(Iterator[batches.Batch]):
         self._pool = batches.BufferPool(maker.size_bytes)
         self._asked = position
 
-    def state(self) -> dict[str, int]:
+    def get_state(self) -> dict[str, int]:
         """Returns where the iteration stands: three integers, JSON as they are."""
         return {
             "position": self._position,
-            "options": self._maker.options.fingerprint(),
+            "options": self._maker.plan.fingerprint(),
             "dataset": self._dataset,
         }
 
-    def restore(self, state: dict[str, int]) -> None:
+    def set_state(self, state: dict[str, int]) -> None:
         """Continues after the batch that was the last one when the state was taken."""
-        position = batches.check_state(state, self._maker.options, self._dataset)
+        position = batch_options.check_state(state, self._maker.plan, self._dataset)
         self.close()
         self._position = position
 
@@ -129,7 +130,7 @@ class BatchIterator(Iterator[batches.Batch]):
         with tempfile.TemporaryDirectory(prefix="starmill-", dir=_folder()) as shared:
             maker.index.share(Path(shared))
             recipe = _Recipe(
-                maker.options,
+                maker.plan,
                 maker.settings,
                 maker.folder,
                 shared,
@@ -154,7 +155,7 @@ class BatchIterator(Iterator[batches.Batch]):
 class _Recipe(NamedTuple):
     """What a worker makes its `BatchMaker` of; shared: folder with the index's arrays."""
 
-    options: batches.Options
+    plan: BatchPlan
     settings: ConverterSettings
     folder: str
     shared: str
@@ -163,7 +164,7 @@ class _Recipe(NamedTuple):
     def maker(self) -> batches.BatchMaker:
         """Returns the maker."""
         index = windows.EpisodeIndex.shared(Path(self.shared), self.shard_names)
-        return batches.BatchMaker(self.options, self.settings, index, self.folder)
+        return batches.BatchMaker(self.plan, self.settings, index, self.folder)
 
 
 def _folder() -> str | None:

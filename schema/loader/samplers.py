@@ -13,8 +13,6 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from starmill.schema import errors
-
 NAMES = ("episode", "step", "consecutive", "sequential")
 # Streams of randomness that must not coincide.
 _WINDOWS, _LANES, _EPOCHS, _SHUFFLE = 0, 1, 2, 3
@@ -32,16 +30,21 @@ Lane = list[Piece]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Plan:
-    """How batches are drawn.
+class SamplingPlan:
+    """How the rollouts of a batch are chosen; `BatchOptions` has checked the values.
 
-    sampler: "episode": a uniform episode, then a uniform start in it (paper, algorithm 1);
-        "step": uniform over all starts; "consecutive": every lane reads whole episodes, each
-        rollout where the one before it ended; "sequential": every window once, in order.
-    lanes: rollouts in a batch over all hosts.  rollout: K.
-    stride: steps from one rollout of an episode to the next (the last two samplers only).
-    cross_episodes: a rollout that reaches an episode's end goes on with the next episode
-        (the last two samplers only); otherwise it ends there and is padded.
+    Attributes:
+        sampler: "episode": a uniformly random episode, then a uniformly random start in it
+            (paper, algorithm 1). "step": uniform over all possible starts. "consecutive": each
+            lane reads whole episodes, and each rollout starts where the lane's last one ended.
+            "sequential": every window once, in order.
+        lanes: the number of rollouts in a batch, over all hosts.
+        rollout: K, the number of steps in a rollout.
+        stride: steps from one rollout of an episode to the next; K unless the sampler is
+            "consecutive" or "sequential".
+        cross_episodes: whether a rollout that reaches the end of its episode continues with the
+            next one, instead of being padded; False unless the sampler is one of these two.
+        seed: decides the random choices; unused by "sequential".
     """
 
     sampler: str
@@ -50,30 +53,6 @@ class Plan:
     stride: int
     cross_episodes: bool
     seed: int
-
-    def __post_init__(self) -> None:
-        """Checks the options, all at once."""
-        problems = []
-        if self.sampler not in NAMES:
-            problems.append(f"sampler: expected one of {NAMES}, found {self.sampler!r}")
-        for name in ("lanes", "rollout", "stride"):
-            if getattr(self, name) < 1:
-                problems.append(
-                    f"{name}: must be at least 1, found {getattr(self, name)}"
-                )
-        if self.stride > self.rollout:
-            problems.append(
-                f"stride {self.stride} would skip steps: rollout {self.rollout}"
-            )
-        orderly = self.sampler in ("consecutive", "sequential")
-        if self.cross_episodes and not orderly:
-            problems.append(f"cross_episodes: not with sampler {self.sampler!r}")
-        if self.stride != self.rollout and not orderly:
-            problems.append(f"stride: not with sampler {self.sampler!r}")
-        if not 0 <= self.seed < 1 << 63:
-            problems.append(f"seed: expected 0 to 2**63 - 1, found {self.seed}")
-        if problems:
-            raise errors.ConfigError("; ".join(problems))
 
 
 class Sampler(Protocol):
@@ -88,7 +67,7 @@ class Sampler(Protocol):
         """Returns what fills lanes begin:end of a batch; an empty lane is all padding."""
 
 
-def make(plan: Plan, lengths: NDArray[np.int64]) -> Sampler:
+def make(plan: SamplingPlan, lengths: NDArray[np.int64]) -> Sampler:
     """Returns the sampler of a plan over episodes of these lengths."""
     if plan.sampler == "sequential":
         return _Sequential(plan, lengths)
@@ -117,7 +96,7 @@ class _Random:
 
     batches: int | None = None
 
-    def __init__(self, plan: Plan, lengths: NDArray[np.int64]) -> None:
+    def __init__(self, plan: SamplingPlan, lengths: NDArray[np.int64]) -> None:
         self._plan = plan
         self._lengths = lengths
         # Starts from which a whole rollout fits; a shorter episode has one.
@@ -146,7 +125,10 @@ class _Track:
     """A sequence of episodes read from its beginning: rollouts by number."""
 
     def __init__(
-        self, plan: Plan, episodes: NDArray[np.int64], lengths: NDArray[np.int64]
+        self,
+        plan: SamplingPlan,
+        episodes: NDArray[np.int64],
+        lengths: NDArray[np.int64],
     ) -> None:
         self._plan = plan
         self._episodes = episodes
@@ -185,7 +167,7 @@ class _Track:
 class _Sequential:
     """Every window once, in the order of the table; the last batch may have empty lanes."""
 
-    def __init__(self, plan: Plan, lengths: NDArray[np.int64]) -> None:
+    def __init__(self, plan: SamplingPlan, lengths: NDArray[np.int64]) -> None:
         self._plan = plan
         self._track = _Track(plan, np.arange(len(lengths)), lengths)
         size = self._track.size
@@ -216,7 +198,7 @@ class _Consecutive:
 
     batches: int | None = None
 
-    def __init__(self, plan: Plan, lengths: NDArray[np.int64]) -> None:
+    def __init__(self, plan: SamplingPlan, lengths: NDArray[np.int64]) -> None:
         self._plan = plan
         self._lengths = lengths
         self._order = permutation(len(lengths), plan.seed, _LANES << 60)

@@ -89,7 +89,7 @@ class WindowReader:
         index: EpisodeIndex,
     ) -> None:
         self._settings = settings
-        self._index = index
+        self.index = index
         self._files = storage.RangeReader(folder)
         self._headers: collections.OrderedDict[int, codec.Header] = (
             collections.OrderedDict()
@@ -108,7 +108,7 @@ class WindowReader:
 
     def chunks(self, episode: int, start: int, stop: int) -> Iterable["Part"]:
         """Yields the chunks that hold steps start:stop, and which of their steps."""
-        steps = int(self._index.steps[episode])
+        steps = int(self.index.steps[episode])
         if not 0 <= start < stop <= steps:
             raise ValueError(f"steps {start}:{stop} of an episode of {steps}")
         size = codec.STEPS_PER_CHUNK
@@ -180,7 +180,7 @@ class WindowReader:
         return header
 
     def _check(self, episode: int, number: int, chunk: codec.Chunk, where: str) -> None:
-        rest = int(self._index.steps[episode]) - number * codec.STEPS_PER_CHUNK
+        rest = int(self.index.steps[episode]) - number * codec.STEPS_PER_CHUNK
         steps = min(rest, codec.STEPS_PER_CHUNK)
         if chunk.index != number or chunk.steps != steps:
             raise errors.ShardCorrupt(
@@ -190,14 +190,14 @@ class WindowReader:
 
     def _records(self, episode: int, first: int, last: int) -> list[bytes]:
         """Returns records first to last, inclusive, by one range read."""
-        begin = int(self._index.begins[episode])
-        offsets = self._index.offsets[begin : int(self._index.begins[episode + 1])]
+        begin = int(self.index.begins[episode])
+        offsets = self.index.offsets[begin : int(self.index.begins[episode + 1])]
         if last + 1 >= len(offsets):
             raise errors.ShardCorrupt(
                 f"{self._where(episode, last)}: the table lists only "
                 f"{len(offsets) - 1} records of it"
             )
-        name = self._index.shard_names[int(self._index.shard[episode])]
+        name = self.index.shard_names[int(self.index.shard[episode])]
         data = self._files.read(name, int(offsets[first]), int(offsets[last + 1]))
         base = int(offsets[first])
         return [
@@ -209,11 +209,11 @@ class WindowReader:
         ]
 
     def _where(self, episode: int, number: int) -> str:
-        name = self._index.shard_names[int(self._index.shard[episode])]
+        name = self.index.shard_names[int(self.index.shard[episode])]
         what = f"chunk {number - 1}" if number else "header"
         return (
             f"{storage.join(self._files.folder, name)}: "
-            f"episode {self._index.ids[episode].decode()}: {what}"
+            f"episode {self.index.ids[episode].decode()}: {what}"
         )
 
 

@@ -3,7 +3,6 @@
 import argparse
 import sys
 from pathlib import Path
-from typing import Any
 
 from starmill import progress
 from starmill.pipelines import export
@@ -31,15 +30,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Exports; exit 1 if an episode had to be left out."""
-    filters: dict[str, Any] = {
-        "split": args.split,
-        "mmr_above": args.mmr_above,
-        "outcome": args.outcome,
-    }
     opened = dataset.open_dataset(
         args.dataset,
         registry_file=args.registry,
-        **{name: value for name, value in filters.items() if value is not None},
+        split=args.split,
+        mmr_above=args.mmr_above,
+        outcome=args.outcome,
     )
     done = [0]
 

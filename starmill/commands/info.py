@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from starmill.schema import errors, manifest, registry
+from starmill.schema import manifest, registry
 
 EXAMPLES = """\
   starmill info data
@@ -27,14 +27,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Prints what the dataset is."""
-    place = registry.resolve(args.dataset, args.registry)
-    content = manifest.read(place.url)
-    if place.digest is not None and content.digest() != place.digest:
-        raise errors.ManifestMismatch(
-            f"{place.url}: asked for {place.digest}, found {content.digest()}"
-        )
+    folder, content = registry.open_manifest(args.dataset, args.registry)
     if args.register:
-        url = place.url if "://" in place.url else str(Path(place.url).resolve())
+        url = folder if "://" in folder else str(Path(folder).resolve())
         name = f"{content.name}@{content.version}"
         registry.add(Path(args.register), name, url, content.digest())
     if args.json:

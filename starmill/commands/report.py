@@ -31,8 +31,7 @@ def run(args: argparse.Namespace) -> int:
         raise errors.ConfigError(
             f"--out {args.out}: its folder does not exist; make it first"
         )
-    filters = {"split": args.split} if args.split else {}
-    opened = dataset.open_dataset(args.dataset, **filters)
+    opened = dataset.open_dataset(args.dataset, split=args.split)
     if not len(opened):
         raise errors.ConfigError(f"{args.dataset}: no episode is left to report on")
     size = report.write_report(opened, args.out, shown=args.shown)

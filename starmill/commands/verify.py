@@ -48,12 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Verifies; exit 1 if anything is wrong."""
-    place = registry.resolve(args.dataset, args.registry)
-    content = manifest.read(place.url)
-    if place.digest is not None and content.digest() != place.digest:
-        raise errors.ManifestMismatch(
-            f"{place.url}: expected {place.digest}, found {content.digest()}"
-        )
+    folder, content = registry.open_manifest(args.dataset, args.registry)
     done = [0]
     lock = threading.Lock()
 
@@ -63,12 +58,12 @@ def run(args: argparse.Namespace) -> int:
 
     with progress.Progress("verify", len(content.shards), "shards", lambda: done[0]):
         checked = verify.verify(
-            place.url, content, threads=args.workers, on_shard=on_shard
+            folder, content, threads=args.workers, on_shard=on_shard
         )
     problems = list(checked.problems)
     played = 0
     if args.replay:
-        again, played = _replay(args, place.url, content)
+        again, played = _replay(args, folder, content)
         problems += again
     _print(args, content, checked, problems, played)
     return 1 if problems else 0

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from starmill.schema import assembly, codec, manifest, shards, specs
-from starmill.schema.episode import Arrays, Episode, EpisodeMeta
+from starmill.schema.episode import Arrays, EpisodeMeta, InMemoryEpisode
 from starmill.schema.settings import UNPLUGGED, ConverterSettings
 
 # The paper's settings with small planes and few units: quick, and the same keys.
@@ -115,7 +115,7 @@ def episode(
     kind: str = "game",
     arrays: Arrays | None = None,
     **overrides: Any,
-) -> Episode:
+) -> InMemoryEpisode:
     """An episode; `arrays` replaces single arrays, other arguments override metadata."""
     make = {"game": game_arrays, "noise": noise_arrays}[kind]
     made = {**make(seed, steps, settings), **(arrays or {})}
@@ -124,12 +124,12 @@ def episode(
         seed,
         **{"steps": steps, "game_loops": loops, "duration_loops": loops, **overrides},
     )
-    return Episode(meta=meta, arrays=made)
+    return InMemoryEpisode(meta=meta, arrays=made)
 
 
 def dataset(
     folder: str,
-    episodes: Sequence[Episode] | None = None,
+    episodes: Sequence[InMemoryEpisode] | None = None,
     *,
     settings: ConverterSettings = SMALL,
     shards_per_split: int = 2,

@@ -47,7 +47,7 @@ NETWORK = Config(
 )
 
 
-def episode(seed: int, steps: int = 12, **overrides) -> episode_lib.Episode:
+def episode(seed: int, steps: int = 12, **overrides) -> episode_lib.InMemoryEpisode:
     """An episode whose actions are possible: tags and targets are rows that exist."""
     made = records.episode(seed, steps=steps, settings=SETTINGS, **overrides)
     rng = np.random.default_rng([seed, 7])
@@ -83,7 +83,10 @@ def arrays(seed: int = 0, size: int = 4, steps: int = 5, **overrides):
     for row in range(size):
         one = episode(seed * 100 + row, steps, **overrides)
         derived = episode_lib.derived(
-            one.arrays["action/delay"], start=0, steps=steps, outcome=one.meta.outcome
+            one.arrays["action/delay"],
+            step=np.arange(steps),
+            steps=steps,
+            outcome=one.meta.outcome,
         )
         extra = {
             "outcome": np.full(steps, one.meta.outcome, np.int32),

@@ -273,23 +273,19 @@ def test_unigram_is_frequencies(data):
     train_split, held_out = data.filter(split="train"), data.filter(split="test")
     sums = prediction.unigram_sums(train_split, held_out)
     counts = np.zeros(small_agents.FUNCTIONS)
-    for one in train_split.episodes():
+    for one in train_split:
         counts += np.bincount(
-            one.arrays["action/function"][:-1], minlength=small_agents.FUNCTIONS
+            one["action/function"][:-1], minlength=small_agents.FUNCTIONS
         )
     nats = []
     for smoothing in prediction.SMOOTHINGS:
         share = (counts + smoothing) / (counts + smoothing).sum()
         nats.append(
-            -sum(
-                np.log(share[one.arrays["action/function"][:-1]]).sum()
-                for one in held_out.episodes()
-            )
+            -sum(np.log(share[one["action/function"][:-1]]).sum() for one in held_out)
         )
     assert sums["function/nats"].sum() == pytest.approx(min(nats))
     right = sum(
-        (one.arrays["action/function"][:-1] == counts.argmax()).sum()
-        for one in held_out.episodes()
+        (one["action/function"][:-1] == counts.argmax()).sum() for one in held_out
     )
     assert sums["function/correct"].sum() == right
 

@@ -33,7 +33,7 @@ def test_npz_has_every_array_and_the_derived_ones(opened, tmp_path):
     for number, meta in enumerate(opened.metas):
         with np.load(tmp_path / f"{meta.episode_id}.npz") as file:
             found = {key: file[key] for key in file}
-        expected = opened.read(number)
+        expected = opened[number][:]
         assert set(expected) == {*opened.specs, *episode.DERIVED}
         assert found.keys() == expected.keys()
         for key, array in expected.items():
@@ -139,9 +139,9 @@ def test_the_predecessors_decoder_reads_its_own_layout(opened, tmp_path):
             (record,) = tf.data.TFRecordDataset(str(path)).as_numpy_iterator()
             found = coder.decode(record)
             replay, player = path.stem.split("_")
-            number = opened.find(f"{replay}-{player}")
-            assert opened.table.column("split")[number].as_py() == split
-            expected = opened.read(number, keys=[*opened.specs, "step_type"])
+            original = opened.find(f"{replay}-{player}")
+            assert opened.table.column("split")[original.number].as_py() == split
+            expected = original.read(keys=[*opened.specs, "step_type"])
             assert set(found) == {
                 key if key == "step_type" else f"observation/{key}" for key in expected
             }
@@ -167,9 +167,8 @@ def test_tfds_opens_the_rlds_one(opened, tmp_path):
     for split in sorted(set(splits)):
         for item in builder.as_dataset(split=split):
             name = item["episode_metadata"]["episode_id"].numpy().decode()
-            number = opened.find(name)
-            expected = opened.read(number)
-            meta = opened.metas[number]
+            original = opened.find(name)
+            expected, meta = original[:], original.meta
             steps = list(item["steps"].as_numpy_iterator())
             assert len(steps) == meta.steps
             assert item["episode_metadata"]["mmr"].numpy() == (meta.mmr or -1)

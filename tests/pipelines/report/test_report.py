@@ -41,7 +41,7 @@ def test_bad_requests_are_named(folder, tmp_path, capsys):
 def test_statistics_equal_a_slow_count(folder):
     opened = dataset.open_dataset(str(folder))
     rows = opened.table.to_pylist()
-    episodes = list(opened.episodes())
+    episodes = [item.load() for item in opened]
     found = statistics.gather(rows, episodes)
     for race, (wins, draws, losses) in found.outcomes.items():
         results = [row["outcome"] for row in rows if row["race"] == race]

@@ -29,13 +29,13 @@ def test_a_dataset_is_written_and_read(s3, tmp_path):
     assert records.dataset(str(tmp_path)) == content
     remote = starmill.open_dataset(f"{url}/data#{content.digest()}")
     local = starmill.open_dataset(str(tmp_path))
-    for one, two in zip(remote.episodes(), local.episodes(), strict=True):
+    for one, two in zip(remote, local, strict=True):
         assert one.meta == two.meta
-        for key in one.arrays:
-            np.testing.assert_array_equal(one.arrays[key], two.arrays[key])
+        for key in remote.specs:
+            np.testing.assert_array_equal(one[key], two[key])
     before = faults.requests
     remote = starmill.open_dataset(f"{url}/data")
-    remote.read(0, 3, 4)
+    remote[0][3:4]
     # Manifest, table, header, chunk; a busy machine may make the client ask again.
     assert faults.requests - before <= 12
 
@@ -43,12 +43,13 @@ def test_a_dataset_is_written_and_read(s3, tmp_path):
 def test_passing_faults_are_ridden_out(s3):
     url, faults = s3
     content = records.dataset(f"{url}/faults")
+    options = starmill.BatchOptions(batch_size=2, rollout=16, seed=1)
     for name in ("errors", "delays", "cuts"):
         setattr(faults, name, 2)
         opened = starmill.open_dataset(f"{url}/faults")
         assert opened.reference == content.reference()
         setattr(faults, name, 2)
-        batch = next(opened.batches(batch_size=2, rollout=16, seed=1))
+        batch = next(opened.batches(options))
         assert batch["valid"].all()
         setattr(faults, name, 2)
         storage.write(f"{url}/faults/extra-{name}", b"x" * 1000)
@@ -63,10 +64,10 @@ def test_lasting_faults_are_reported(s3):
     faults.errors = 1000
     try:
         with pytest.raises(errors.ShardCorrupt, match="cannot be read"):
-            opened.read(0)
+            opened[0].load()
     finally:
         faults.errors = 0
-    assert len(opened.read(0)["mmr"]) == opened.metas[0].steps
+    assert len(opened[0]["mmr"]) == opened.metas[0].steps
 
 
 def test_missing_and_damaged_shards_are_named(s3):
@@ -82,13 +83,13 @@ def test_missing_and_damaged_shards_are_named(s3):
     with pytest.raises(errors.ShardCorrupt, match=name):
         for shard_number, shard in enumerate(opened.table.column("shard").to_pylist()):
             if shard == name:
-                opened.read(shard_number)
+                opened[shard_number].load()
     storage.write(f"{url}/damaged/{name}", data[:20])
     with pytest.raises(errors.ShardCorrupt, match=name):
-        starmill.open_dataset(f"{url}/damaged").read(number)
+        starmill.open_dataset(f"{url}/damaged")[number].load()
     fsspec.filesystem("s3").rm(f"bucket/damaged/{name}")
     with pytest.raises(errors.ShardCorrupt, match="missing"):
-        starmill.open_dataset(f"{url}/damaged").read(number)
+        starmill.open_dataset(f"{url}/damaged")[number].load()
 
 
 def test_parts_and_listings(s3):
