@@ -11,14 +11,13 @@ import pyarrow
 import pyarrow.compute
 
 from starmill.schema import choices, errors
-from starmill.schema.replay_row import OUTCOMES, RACE_NAMES
+from starmill.schema.game_constants import RACES
+from starmill.schema.replay_row import OUTCOMES
 from starmill.schema.selection import SPLITS
 
 Names = str | Collection[str] | None
 Numbers = int | Collection[int] | None
 MMR_RULES = ("own", "both")
-# The metadata calls a player's choice "random" too, but nobody plays as that race.
-_RACES = tuple(name for name in RACE_NAMES.values() if name != "random")
 
 
 class Condition(NamedTuple):
@@ -43,8 +42,8 @@ def known_values(statistics: Mapping[str, Any]) -> dict[str, tuple[str | int, ..
     """
     return {
         "split": SPLITS,
-        "race": _RACES,
-        "opponent_race": _RACES,
+        "race": RACES,
+        "opponent_race": RACES,
         "map_name": tuple(statistics.get("by_map", ())),
         "game_version": tuple(statistics.get("by_game_version", ())),
         "outcome": tuple(value for value in OUTCOMES.values() if value is not None),
