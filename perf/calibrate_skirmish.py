@@ -22,7 +22,7 @@ from typing import Any
 
 from starmill.engines import lifeline
 from starmill.engines.skirmish.players import bots, match
-from starmill.engines.skirmish.players.situation import Dice
+from starmill.engines.skirmish.players.dice import Dice
 from starmill.engines.skirmish.simulation import game, maps
 
 RACES = {1: "T", 2: "Z", 3: "P"}

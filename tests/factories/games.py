@@ -80,11 +80,11 @@ def replay_options() -> sc2api_pb2.InterfaceOptions:
 class LocalClient:
     """Speaks to a session in this process, through the bytes of requests and answers."""
 
-    def __init__(self, version="4.9.2", maps_dir="", orders=None):
+    def __init__(self, version="4.9.2", maps_dir="", injector=None):
         self.session = session.Session(
             version=versions.by_number(version),
             maps_dir=maps_dir,
-            orders=orders or faults.Orders(),
+            injector=injector or faults.FaultInjector(),
         )
 
     def ask(self, **request) -> sc2api_pb2.Response:

@@ -1,5 +1,6 @@
-"""The computer's players: what they see, decide and do, by rating and difficulty.
+"""The computer's players: scripted bots of a given rating or difficulty, and a random player.
 
-Enters: a game and a seed. Leaves: commands, camera moves and selections.
-Must not know: the server or replay files.
+Enters: a running game, a player's number and a seed. Leaves: that player's inputs, loop by loop
+(commands, selections, control groups, camera moves, surrender).
+Must not know: the server, the protocol or replay files.
 """

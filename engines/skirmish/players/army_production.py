@@ -1,17 +1,25 @@
-"""Which units a bot makes, and from where: training, hatching, warping in, and morphing."""
+"""Which fighting units a bot makes, and from what: training, hatching, warping in, morphing.
+
+In: a situation and a strategy. Out: intents that take their cost from what the situation has left to
+spend. Must not know: how the army is led.
+"""
 
 import functools
 
 import numpy as np
+from numpy.typing import NDArray
 
-from starmill.engines.skirmish.players.macro import Plan, hatch
-from starmill.engines.skirmish.players.situation import (
-    Dice,
+from starmill.engines.skirmish.players.dice import Dice
+from starmill.engines.skirmish.players.intents import (
+    GROUP_HALLS,
+    GROUP_PRODUCTION,
     Intent,
-    Scene,
-    ability_makers,
 )
+from starmill.engines.skirmish.players.macro import hatch
+from starmill.engines.skirmish.players.situation import Situation, ability_makers
+from starmill.engines.skirmish.players.strategies import BotStrategy
 from starmill.engines.skirmish.simulation import ids, rules
+from starmill.schema.game_constants import ZERG
 
 _TECH_LABS = tuple(
     rules.unit_id(f"{name}TechLab") for name in ("Barracks", "Factory", "Starport")
@@ -19,184 +27,206 @@ _TECH_LABS = tuple(
 _REACTORS = tuple(
     rules.unit_id(f"{name}Reactor") for name in ("Barracks", "Factory", "Starport")
 )
-_MORPHED = {"Baneling": "Train_Baneling", "Ravager": "Morph_Ravager"}
+# Units that other units turn into, and the abilities that do it.
+_MORPHS = {"Baneling": "Train_Baneling", "Ravager": "Morph_Ravager"}
 _PYLON = rules.unit_id("Pylon")
+_MAX_INTENTS = 8  # that one look at the game adds
+_LARVAE_PER_INTENT = 6
+_WARP_TRIES = 12
+_ANTI_AIR_WEIGHT = 3.0
+_QUEEN_FOOD = 2
 
 
 @functools.cache
-def _ways(name: str) -> tuple[str, ...]:
-    """Returns the names of the abilities that make a unit."""
+def _training_names(name: str) -> tuple[str, ...]:
+    """Returns the names of the abilities that make a unit, warping in first."""
     names = rules.ability_names()
-    wanted = (f"TrainWarp_{name}", f"Train_{name}")
-    return tuple(key for key in wanted if key in names)
+    return tuple(key for key in (f"TrainWarp_{name}", f"Train_{name}") if key in names)
 
 
-def army(scene: Scene, plan: Plan, dice: Dice) -> list[Intent]:
+def army(situation: Situation, strategy: BotStrategy, dice: Dice) -> list[Intent]:
     """Makes fighting units in the style's proportions, as money and buildings allow."""
-    found: list[Intent] = []
-    if scene.food_army >= plan.army:
-        return found
-    for _ in range(8):
-        intent = _next_unit(scene, plan, dice)
+    intents: list[Intent] = []
+    if situation.food_army >= strategy.army_food:
+        return intents
+    for _ in range(_MAX_INTENTS):
+        intent = _next_unit(situation, strategy, dice)
         if intent is None:
             break
-        found.append(intent)
-    return found
+        intents.append(intent)
+    return intents
 
 
-def guard(scene: Scene, plan: Plan, dice: Dice) -> list[Intent]:
-    """Makes fighting units before workers and bases while there are too few to guard them."""
-    own = scene.total(rules.unit_id(plan.race["worker"]))
-    if scene.food_army >= plan.guard * (own - 16):
+def guard(situation: Situation, strategy: BotStrategy, dice: Dice) -> list[Intent]:
+    """Makes fighting units while there are too few to protect the workers."""
+    own = situation.total(rules.unit_id(strategy.race["worker"]))
+    if situation.food_army >= strategy.guard_food * (own - 16):
         return []
-    return army(scene, plan, dice)
+    return army(situation, strategy, dice)
 
 
-def _next_unit(scene: Scene, plan: Plan, dice: Dice) -> Intent | None:
-    """Returns the intent for the unit type that is furthest behind its share."""
-    mix = plan.style["mix"]
+def _next_unit(
+    situation: Situation, strategy: BotStrategy, dice: Dice
+) -> Intent | None:
+    """Returns the intent to make the unit type that is furthest behind its share."""
     shares = []
-    flyers = _enemy_flyers(scene)
-    for name, weight in mix.items():
-        if flyers and scene.unit_rules[rules.unit_id(name)]["air_damage"] > 0:
-            weight *= 3.0
+    has_flyers = _has_enemy_flyers(situation)
+    for name, weight in strategy.style["mix"].items():
+        unit_type = rules.unit_id(name)
+        if has_flyers and situation.unit_rules[unit_type]["air_damage"] > 0:
+            weight *= _ANTI_AIR_WEIGHT
         if weight > 0:
-            have = scene.total(rules.unit_id(name)) + scene.made.get(name, 0)
-            shares.append(((have + 1) / weight, name))
+            count = situation.total(unit_type) + situation.planned_units.get(name, 0)
+            shares.append(((count + 1) / weight, name))
     for _, name in sorted(shares):
-        intent = _make(scene, name, dice)
+        intent = _make(situation, name, dice)
         if intent is not None:
-            scene.made[name] = scene.made.get(name, 0) + intent.repeat
+            planned = situation.planned_units.get(name, 0)
+            situation.planned_units[name] = planned + intent.repeat
             return intent
-        # Do not spend all minerals on the cheap unit while gas for the dear one comes in.
-        if scene.minerals < 250 and not _is_blocked(scene, name):
+        # Do not spend all minerals on a cheap unit while saving gas for an expensive one.
+        if situation.minerals < 250 and not _is_blocked(situation, name):
             return None
     return None
 
 
-def _enemy_flyers(scene: Scene) -> bool:
-    """Returns whether the enemy is seen with flying fighters."""
-    kinds = scene.enemies["unit_type"][scene.enemies["flying"] == 1]
-    rule = scene.unit_rules[kinds]
+def _has_enemy_flyers(situation: Situation) -> bool:
+    """Returns whether the player sees enemy flyers that can fight."""
+    types = situation.enemies["unit_type"][situation.enemies["flying"] == 1]
+    rule = situation.unit_rules[types]
     return bool(np.any((rule["ground_damage"] > 0) | (rule["air_damage"] > 0)))
 
 
-def _is_blocked(scene: Scene, name: str) -> bool:
-    """Returns whether a unit cannot be made for a reason other than money."""
-    if name in _MORPHED:
-        return not scene.has_tech(rules.ability_names()[_MORPHED[name]])
-    ways = _ways(name)
-    for key in ways:
+def _is_blocked(situation: Situation, name: str) -> bool:
+    """Returns whether a unit cannot be made for another reason than its cost."""
+    if name in _MORPHS:
+        return not situation.has_tech(rules.ability_names()[_MORPHS[name]])
+    for key in _training_names(name):
         ability = rules.ability_names()[key]
-        if scene.has_tech(ability) and len(_makers(scene, key, ability)):
-            return scene.can_pay(ability)  # money is there: food or larvae are not
+        if situation.has_tech(ability) and len(_makers(situation, key, ability)):
+            # If the money is there, food or larvae are missing.
+            return situation.can_pay(ability)
     return True
 
 
-def _make(scene: Scene, name: str, dice: Dice) -> Intent | None:
-    if name in _MORPHED:
-        return _morph(scene, name)
-    if scene.race == 2 and f"Train_{name}" in rules.ability_names() and name != "Queen":
-        return hatch(scene, name, 6)
-    food = float(scene.unit_rules[rules.unit_id(name)]["food_halves"]) / 2
-    if scene.food_used + food > scene.food_cap:
+def _make(situation: Situation, name: str, dice: Dice) -> Intent | None:
+    """Returns the intent to make one unit (several from larvae), None if that is impossible."""
+    if name in _MORPHS:
+        return _morph(situation, name)
+    is_hatched = f"Train_{name}" in rules.ability_names() and name != "Queen"
+    if situation.race == ZERG and is_hatched:
+        return hatch(situation, name, _LARVAE_PER_INTENT)
+    food = float(situation.unit_rules[rules.unit_id(name)]["food_halves"]) / 2
+    if situation.food_used + food > situation.food_cap:
         return None
-    for key in _ways(name):
+    for key in _training_names(name):
         ability = rules.ability_names()[key]
-        if not scene.has_tech(ability) or not scene.can_pay(ability):
+        if not situation.has_tech(ability) or not situation.can_pay(ability):
             continue
-        makers = _makers(scene, key, ability)
+        makers = _makers(situation, key, ability)
         if len(makers) == 0:
             continue
         index = int(makers[0])
-        scene.busy.add(index)
-        scene.spend(ability)
-        scene.food_used += food
-        tags = (int(scene.tags[index]),)
-        if key.startswith("TrainWarp"):
-            spot = _warp_spot(scene, dice)
-            if spot is None:
-                return None
-            return Intent(ability, tags, point=spot, where=spot, group=5)
-        return Intent(ability, tags, group=5)
+        situation.busy.add(index)
+        situation.spend(ability)
+        situation.food_used += food
+        tags = situation.tag(index)
+        if not key.startswith("TrainWarp"):
+            return Intent(ability, tags, group=GROUP_PRODUCTION)
+        spot = _warp_spot(situation, dice)
+        if spot is None:
+            return None
+        return Intent(ability, tags, point=spot, where=spot, group=GROUP_PRODUCTION)
     return None
 
 
-def _makers(scene: Scene, key: str, ability: int) -> np.ndarray:
-    """Returns own buildings that can start making a unit now."""
-    makers = scene.of(*ability_makers()[key])
+def _makers(situation: Situation, key: str, ability: int) -> NDArray[np.int64]:
+    """Returns the own buildings that can start making a unit now."""
+    makers = situation.of_type(*ability_makers()[key])
     if len(makers) == 0:
         return makers
+    is_powered = situation.own["powered"][makers] == 1
     if key.startswith("TrainWarp"):
-        ready = scene.own["wait"][makers] <= scene.loop
-        ready &= scene.own["powered"][makers] == 1
-        free = makers[ready]
+        ready = (situation.own["wait"][makers] <= situation.loop) & is_powered
     else:
-        addon = scene.own["addon"][makers]
-        kinds = np.where(addon >= 0, scene.world.units["unit_type"][addon], 0)
-        finished = scene.world.units["build_progress"][addon] >= 1.0
-        lab = np.isin(kinds, _TECH_LABS) & finished
-        lanes = np.where(np.isin(kinds, _REACTORS) & finished, 2, 1)
-        ready = scene.orders[makers] < lanes
-        ready &= (addon < 0) | finished
-        needs_power = scene.unit_rules["needs_power"][scene.types[makers]] != 0
-        ready &= ~needs_power | (scene.own["powered"][makers] == 1)
-        if scene.abilities[ability]["tech_lab"]:
-            ready &= lab
-        free = makers[ready]
-    if scene.busy:
-        free = np.asarray([m for m in free if int(m) not in scene.busy], np.int64)
+        ready = _has_free_queue(situation, makers, ability)
+        needs_power = situation.unit_rules["needs_power"][situation.types[makers]] != 0
+        ready &= ~needs_power | is_powered
+    free = makers[ready]
+    if situation.busy:
+        free = np.asarray(
+            [maker for maker in free if int(maker) not in situation.busy], np.int64
+        )
     return free
 
 
-def _warp_spot(scene: Scene, dice: Dice) -> tuple[float, float] | None:
-    """Returns a powered point where a unit can be warped in, None if none was found."""
-    pylons = scene.of(_PYLON)
-    world = scene.world
-    for _ in range(12):
+def _has_free_queue(
+    situation: Situation, makers: NDArray[np.int64], ability: int
+) -> NDArray[np.bool_]:
+    """Returns which buildings can start one more unit, given their add-ons."""
+    addon = situation.own["addon"][makers]  # a row, -1 if there is none
+    types = np.where(addon >= 0, situation.world.units["unit_type"][addon], 0)
+    is_built = situation.world.units["build_progress"][addon] >= 1.0
+    queues = np.where(np.isin(types, _REACTORS) & is_built, 2, 1)
+    ready: NDArray[np.bool_] = situation.orders[makers] < queues
+    ready &= (addon < 0) | is_built
+    if situation.abilities[ability]["tech_lab"]:
+        ready &= np.isin(types, _TECH_LABS) & is_built
+    return ready
+
+
+def _warp_spot(situation: Situation, dice: Dice) -> tuple[float, float] | None:
+    """Returns a powered point where a unit can be warped in, None if the draws missed."""
+    pylons = situation.of_type(_PYLON)
+    world = situation.world
+    for _ in range(_WARP_TRIES):
         if len(pylons) == 0:
             return None
-        x, y = scene.point(int(pylons[dice.below(len(pylons))]))
+        x, y = situation.point(int(pylons[dice.below(len(pylons))]))
         x += dice.below(11) - 5 + 0.5
         y += dice.below(11) - 5 + 0.5
         row, column = int(y), int(x)
-        good = world.power[scene.player, row, column] and world.pathable[row, column]
-        if good and world.occupied[row, column] & 1 == 0:
+        is_usable = (
+            world.power[situation.player, row, column] and world.pathable[row, column]
+        )
+        if is_usable and world.occupied[row, column] & 1 == 0:
             return x, y
     return None
 
 
-def _morph(scene: Scene, name: str) -> Intent | None:
-    """Returns the intent to turn some units into a higher form."""
-    ability = rules.ability_names()[_MORPHED[name]]
-    if not scene.has_tech(ability):
+def _morph(situation: Situation, name: str) -> Intent | None:
+    """Returns the intent to turn some units into a higher form, None if that is impossible."""
+    ability = rules.ability_names()[_MORPHS[name]]
+    if not situation.has_tech(ability):
         return None
-    source = ability_makers()[_MORPHED[name]][0]
-    units = scene.of(source)
+    source = ability_makers()[_MORPHS[name]][0]
+    units = situation.of_type(source)
     number = 0
-    while number < min(len(units) // 3, 4) and scene.can_pay(ability):
-        scene.spend(ability)
+    while number < min(len(units) // 3, 4) and situation.can_pay(ability):
+        situation.spend(ability)
         number += 1
     if number == 0:
         return None
-    chosen = units[:number]
-    tags = tuple(int(t) for t in scene.tags[chosen])
-    return Intent(ability, tags, where=scene.point(int(chosen[0])))
+    tags = situation.tags_of(units[:number])
+    return Intent(ability, tags, where=situation.point(int(units[0])))
 
 
-def queens(scene: Scene, plan: Plan) -> list[Intent]:
-    """Keeps a queen or two at each hatchery."""
-    if scene.race != 2:
+def queens(situation: Situation, strategy: BotStrategy) -> list[Intent]:
+    """Trains queens: the style's number, and one more for each further hatchery."""
+    if situation.race != ZERG:
         return []
     ability = rules.ability_names()["Train_Queen"]
-    wanted = int(plan.style.get("queens", 1)) + len(scene.halls) - 1
-    have = scene.total(ids.UNIT_QUEEN)
-    fed = scene.food_used + 2 <= scene.food_cap
-    if have >= wanted or not fed or not scene.has_tech(ability):
+    enough = int(strategy.style.get("queens", 1)) + len(situation.halls) - 1
+    has_food = situation.food_used + _QUEEN_FOOD <= situation.food_cap
+    if (
+        situation.total(ids.UNIT_QUEEN) >= enough
+        or not has_food
+        or not situation.has_tech(ability)
+    ):
         return []
-    halls = scene.halls[scene.orders[scene.halls] == 0]
-    if len(halls) == 0 or not scene.can_pay(ability):
+    halls = situation.halls[situation.orders[situation.halls] == 0]
+    if len(halls) == 0 or not situation.can_pay(ability):
         return []
-    scene.spend(ability)
-    scene.food_used += 2
-    return [Intent(ability, (int(scene.tags[halls[0]]),), group=4)]
+    situation.spend(ability)
+    situation.food_used += _QUEEN_FOOD
+    return [Intent(ability, situation.tag(halls[0]), group=GROUP_HALLS)]

@@ -1,85 +1,91 @@
-"""What a person's hands do between decisions: a round of small commands that change little.
+"""Idle actions of human-like bots: small commands between decisions that change little.
 
-In: a scene, the army's memory, dice. Out: intents, in the order in which hands go through them
-until the next look at the game. A round, and not one command again and again: players of a
-ladder are copied by whoever learns from its replays, and an action that mostly follows itself is
-a chain that the learner's own play does not leave again.
+In: a situation, the army's front, dice. Out: a round of intents, which the bot goes through in order
+until it looks at the game again. The actions vary because agents learn from these replays: an agent
+that copies one command repeated over and over repeats it too, and never does anything else again.
+Must not know: the decisions themselves.
 """
 
 from starmill.engines.skirmish.players import macro, tactics
-from starmill.engines.skirmish.players.situation import (
-    Dice,
+from starmill.engines.skirmish.players.dice import Dice
+from starmill.engines.skirmish.players.intents import (
+    ABILITY_GATHER,
+    ABILITY_MOVE,
+    ABILITY_RALLY_UNITS,
+    ABILITY_RALLY_WORKERS,
+    ABILITY_SMART,
+    GROUP_HALLS,
+    GROUP_PRODUCTION,
     Intent,
-    Scene,
-    ability_makers,
 )
+from starmill.engines.skirmish.players.situation import Situation, ability_makers
+from starmill.engines.skirmish.simulation import ids
 
-_RALLY_UNITS, _RALLY_WORKERS, _GATHER, _SMART = 3673, 3690, 3666, 1
-_OVERLORD = 106
 
-
-def form(scene: Scene, front: tactics.Front, dice: Dice) -> list[Intent]:
-    """Returns the round of this moment; none of it disturbs what was just decided."""
+def next_round(situation: Situation, front: tactics.Front, dice: Dice) -> list[Intent]:
+    """Returns the idle actions that fit this moment. None of them undoes a decision."""
     return [
-        *_workers(scene),
-        *_overlords(scene, dice),
-        *_production(scene, front),
-        *_army(scene, front, dice),
+        *_workers(situation),
+        *_overlords(situation, dice),
+        *_production(situation, front),
+        *_army(situation, front, dice),
     ]
 
 
-def _workers(scene: Scene) -> list[Intent]:
-    """A hall's rally to its minerals, and the worker nearest to it sent where it was going."""
-    if not len(scene.halls):
+def _workers(situation: Situation) -> list[Intent]:
+    """Sets a hall's rally point on its minerals, and sends the nearest worker to mine there."""
+    if not len(situation.halls):
         return []
-    x, y = scene.point(int(scene.halls[0]))
-    patch = macro.patch_near(scene, x, y)
+    x, y = situation.point(int(situation.halls[0]))
+    patch = macro.patch_near(situation, x, y)
     if not patch:
         return []
-    hall = (int(scene.tags[scene.halls[0]]),)
-    found = [Intent(_RALLY_WORKERS, hall, target_tag=patch, group=4)]
-    # Builders of the decisions just made are not free; a load would be lost on the way back.
-    free = macro.free_workers(scene)
-    loads = scene.own["carry_minerals"][free] + scene.own["carry_vespene"][free]
-    worker = scene.nearest(free[loads == 0], x, y)
+    hall = situation.tag(situation.halls[0])
+    intents = [Intent(ABILITY_RALLY_WORKERS, hall, target_tag=patch, group=GROUP_HALLS)]
+    # Not a worker that was just told to build, and not one that would lose its load.
+    free = macro.free_workers(situation)
+    carry = situation.own["carry_minerals"][free] + situation.own["carry_vespene"][free]
+    worker = situation.nearest(free[carry == 0], x, y)
     if worker >= 0:
-        tags = (int(scene.tags[worker]),)
-        found.append(Intent(_GATHER, tags, target_tag=patch))
-    return found
+        tags = situation.tag(worker)
+        intents.append(Intent(ABILITY_GATHER, tags, target_tag=patch))
+    return intents
 
 
-def _overlords(scene: Scene, dice: Dice) -> list[Intent]:
-    """The first overlord shifted a little, over the base it hangs above."""
-    lords = scene.of(_OVERLORD)
-    if not len(lords) or not len(scene.halls):
+def _overlords(situation: Situation, dice: Dice) -> list[Intent]:
+    """Moves the first overlord a little, around the town hall nearest to it."""
+    overlords = situation.of_type(ids.UNIT_OVERLORD)
+    if not len(overlords) or not len(situation.halls):
         return []
-    x, y = scene.point(scene.nearest(scene.halls, *scene.point(int(lords[0]))))
+    place = situation.point(int(overlords[0]))
+    x, y = situation.point(situation.nearest(situation.halls, *place))
     point = _near(x, y, dice)
-    return [Intent(tactics.MOVE, (int(scene.tags[lords[0]]),), point=point)]
+    return [Intent(ABILITY_MOVE, situation.tag(overlords[0]), point=point)]
 
 
-def _production(scene: Scene, front: tactics.Front) -> list[Intent]:
-    """The rally of everything that trains soldiers."""
-    makers = scene.of(*ability_makers()["Rally_Building"])
+def _production(situation: Situation, front: tactics.Front) -> list[Intent]:
+    """Sets the rally point of all buildings that train fighting units."""
+    makers = situation.of_type(*ability_makers()["Rally_Building"])
     if not len(makers):
         return []
-    tags = tuple(int(tag) for tag in scene.tags[makers])
-    point = tactics.rally_point(scene, front)
-    return [Intent(_RALLY_UNITS, tags, point=point, group=5)]
+    tags = situation.tags_of(makers)
+    point = tactics.rally_point(situation, front)
+    return [Intent(ABILITY_RALLY_UNITS, tags, point=point, group=GROUP_PRODUCTION)]
 
 
-def _army(scene: Scene, front: tactics.Front, dice: Dice) -> list[Intent]:
-    """In calm: the foremost of the army set right.
+def _army(situation: Situation, front: tactics.Front, dice: Dice) -> list[Intent]:
+    """Moves the foremost fighting unit a little while nothing happens.
 
-    Not the army called together: that is an attack command on one's own rally point, which a
-    learner cannot tell from the real ones.
+    It does not call the whole army to the rally point: that would be an attack command like a
+    real one, and an agent that learns from the replay could not tell the two apart.
     """
-    fighters = tactics.going_out(scene)
-    if front.attacking or tactics.threat(scene) is not None or not len(fighters):
+    fighters = tactics.fighters(situation)
+    is_busy = front.attacking or tactics.threat(situation) is not None
+    if is_busy or not len(fighters):
         return []
-    foremost = scene.nearest(fighters, *front.enemy_start)
-    point = _near(*tactics.rally_point(scene, front), dice)
-    return [Intent(_SMART, (int(scene.tags[foremost]),), point=point)]
+    foremost = situation.nearest(fighters, *front.enemy_start)
+    point = _near(*tactics.rally_point(situation, front), dice)
+    return [Intent(ABILITY_SMART, situation.tag(foremost), point=point)]
 
 
 def _near(x: float, y: float, dice: Dice) -> tuple[float, float]:

@@ -1,461 +1,474 @@
-"""How a bot builds up: supply, workers, bases, gas, tech, production, upgrades.
+"""How a bot builds up: supply, workers, bases, gas, technology, production, upgrades.
 
-In: a scene and a plan. Out: intents in order of importance, each paid for from the scene's
-budget. The plan's style says what to build when; how often and how carefully this is
-called is the bot's skill.
+In: a situation and a strategy. Out: intents in order of importance; each takes its cost from what the
+situation has left to spend. The strategy says what to build when. How often and how carefully these
+functions are called is up to the bot's skill. Must not know: the army's orders.
 """
 
-import dataclasses
 import functools
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from starmill.engines.skirmish.players.situation import (
-    Dice,
+from starmill.engines.skirmish.players.dice import Dice
+from starmill.engines.skirmish.players.intents import (
+    ABILITY_GATHER,
+    ABILITY_MOVE_EXACT,
+    GROUP_HALLS,
     Intent,
-    Scene,
-    ability_makers,
 )
-from starmill.engines.skirmish.simulation import entry_points, ids, maps, rules
+from starmill.engines.skirmish.players.situation import Situation, ability_makers
+from starmill.engines.skirmish.players.strategies import BotStrategy
+from starmill.engines.skirmish.simulation import (
+    action_results,
+    entry_points,
+    ids,
+    maps,
+    rules,
+)
+from starmill.schema.game_constants import PROTOSS, TERRAN, ZERG
 
-_LARVA = ids.UNIT_LARVA
-
-
-@dataclasses.dataclass
-class Plan:
-    """What one bot wants to build in one game.
-
-    style: an entry of strategies.json. workers: most workers wanted. bases: most bases.
-    slack: extra supply kept ready; less skilled players have less of it and get stuck.
-    guard: food of army per worker beyond the first sixteen; careful players have it first.
-    army: food of the army beyond which no more is made.
-    start: the start town hall's place. order: bases by distance from it.
-    """
-
-    race: dict[str, Any]
-    style: dict[str, Any]
-    workers: int
-    bases: int
-    slack: float
-    guard: float
-    army: float
-    start: tuple[float, float]
-    order: tuple[maps.Base, ...]
+_MAX_SUPPLY = 200
+_SUPPLY_OF_DEPOT = 8  # also of a pylon and an overlord
+_HALL_COST = 400
+_WORKERS_PER_BASE = 22
+_PATCH_RADIUS = 14  # mineral fields this near to a town hall belong to it
+_FAR = 1e9
 
 
 def _ability(name: str) -> int:
     return rules.ability_names()[name]
 
 
-def _id(name: str) -> int:
-    return rules.unit_id(name)
-
-
-def free_workers(scene: Scene) -> np.ndarray:
-    """Returns own workers that mine or are idle, and for whom nothing else was found to do."""
-    kinds = scene.abilities["kind"][scene.first[scene.workers]]
-    free = (kinds == ids.KIND_GATHER) | (scene.orders[scene.workers] == 0)
-    free &= scene.types[scene.workers] != ids.UNIT_MULE
-    found = scene.workers[free]
-    if scene.busy:
-        found = np.asarray([w for w in found if int(w) not in scene.busy], np.int64)
-    return found
+def free_workers(situation: Situation) -> NDArray[np.int64]:
+    """Returns the own workers that mine or are idle and that no intent uses yet."""
+    kinds = situation.abilities["kind"][situation.first_order[situation.workers]]
+    free = (kinds == ids.KIND_GATHER) | (situation.orders[situation.workers] == 0)
+    free &= situation.types[situation.workers] != ids.UNIT_MULE
+    workers = situation.workers[free]
+    if situation.busy:
+        workers = np.asarray(
+            [worker for worker in workers if int(worker) not in situation.busy],
+            np.int64,
+        )
+    return workers
 
 
 def _build(
-    scene: Scene, name: str, near: tuple[float, float], skip: int
+    situation: Situation, name: str, near: tuple[float, float], skip: int
 ) -> Intent | None:
-    """Returns the intent to put a building down near a point, None if that is impossible."""
+    """Returns the intent to place a building near a point, None if that is impossible.
+
+    skip: how many suitable places to pass over.
+    """
     ability = _ability(f"Build_{name}")
-    if not scene.has_tech(ability) or not scene.can_pay(ability):
+    if not situation.has_tech(ability) or not situation.can_pay(ability):
         return None
-    unit_type = _id(name)
+    unit_type = rules.unit_id(name)
     x, y = entry_points.find_place(
-        scene.world.state, scene.player, unit_type, near[0], near[1], skip
+        situation.world.state, situation.player, unit_type, near[0], near[1], skip
     )
     if x < 0:
         return None
-    worker = scene.nearest(free_workers(scene), x, y)
+    worker = situation.nearest(free_workers(situation), x, y)
     if worker < 0:
         return None
-    scene.spend(ability)
-    scene.busy.add(worker)
-    tags = (int(scene.tags[worker]),)
-    # Protoss workers go back to work by themselves only if told to; the bot tells idle ones.
-    return Intent(ability, tags, point=(float(x), float(y)), where=(float(x), float(y)))
+    situation.spend(ability)
+    situation.busy.add(worker)
+    tags = situation.tag(worker)
+    spot = (float(x), float(y))
+    # Protoss workers stay idle after they have placed a building; `idle_workers` sends them back.
+    return Intent(ability, tags, point=spot, where=spot)
 
 
-def _build_spot(scene: Scene, plan: Plan, name: str, dice: Dice) -> tuple[float, float]:
+def _build_spot(
+    situation: Situation, strategy: BotStrategy, name: str, dice: Dice
+) -> tuple[float, float]:
     """Returns a point around which a building of this name makes sense."""
-    if scene.race == 3 and name != "Pylon" and name != "Nexus":
-        pylons = scene.of(_id("Pylon"))
+    if situation.race == PROTOSS and name != "Pylon" and name != "Nexus":
+        pylons = situation.of_type(rules.unit_id("Pylon"))
         if len(pylons):
-            return scene.point(int(pylons[dice.below(len(pylons))]))
-    halls = scene.halls
+            return situation.point(int(pylons[dice.below(len(pylons))]))
+    halls = situation.halls
     if len(halls) == 0:
-        return plan.start
+        return strategy.start
     hall = int(halls[dice.below(min(len(halls), 3))])
-    x, y = scene.point(hall)
-    width, height = scene.game.map.width, scene.game.map.height
+    x, y = situation.point(hall)
+    width, height = situation.game.map.width, situation.game.map.height
     # Towards the middle of the map, away from the minerals.
-    sx = 1.0 if x < width / 2 else -1.0
-    sy = 1.0 if y < height / 2 else -1.0
+    sign_x = 1.0 if x < width / 2 else -1.0
+    sign_y = 1.0 if y < height / 2 else -1.0
     reach = 5 + dice.below(5)
-    return x + sx * reach, y + sy * (reach - 3)
+    return x + sign_x * reach, y + sign_y * (reach - 3)
 
 
-def supply(scene: Scene, plan: Plan, dice: Dice) -> list[Intent]:
-    """Keeps food ahead of what is used."""
-    name = plan.race["supply"]
-    unit_type, hall = _id(name), _id(plan.race["hall"])
-    cap = scene.food_cap + 8 * int(scene.pending[unit_type])
-    cap += int(scene.pending[hall]) * (6 if scene.race == 2 else 15) // 2
-    lead = 2.0 + plan.slack * (2.0 + 0.13 * scene.food_used)
-    if cap >= 200 or scene.food_used + lead <= cap:
+def supply(situation: Situation, strategy: BotStrategy, dice: Dice) -> list[Intent]:
+    """Adds supply before what there is runs out."""
+    name = strategy.race["supply"]
+    hall = rules.unit_id(strategy.race["hall"])
+    cap = situation.food_cap
+    cap += _SUPPLY_OF_DEPOT * int(situation.pending[rules.unit_id(name)])
+    cap += int(situation.pending[hall]) * (6 if situation.race == ZERG else 15) // 2
+    lead = 2.0 + strategy.supply_slack * (2.0 + 0.13 * situation.food_used)
+    if cap >= _MAX_SUPPLY or situation.food_used + lead <= cap:
         return []
-    found = []
-    for _ in range(
-        2 if scene.food_used > 60 and cap - scene.food_used < lead / 2 else 1
-    ):
-        if scene.race == 2:
-            intent = hatch(scene, "Overlord", 1)
+    is_urgent = situation.food_used > 60 and cap - situation.food_used < lead / 2
+    intents = []
+    for _ in range(2 if is_urgent else 1):
+        if situation.race == ZERG:
+            intent = hatch(situation, "Overlord", 1)
         else:
-            spot = _build_spot(scene, plan, name, dice)
-            intent = _build(scene, name, spot, dice.below(3))
+            spot = _build_spot(situation, strategy, name, dice)
+            intent = _build(situation, name, spot, dice.below(3))
         if intent:
-            found.append(intent)
-    return found
+            intents.append(intent)
+    return intents
 
 
-def hatch(scene: Scene, name: str, number: int) -> Intent | None:
-    """Returns the intent to hatch up to `number` units from larvae."""
+def hatch(situation: Situation, name: str, number: int) -> Intent | None:
+    """Returns the intent to hatch up to `number` units from larvae, None if it cannot hatch any."""
     ability = _ability(f"Train_{name}")
-    if not scene.has_tech(ability):
+    if not situation.has_tech(ability):
         return None
-    larvae = scene.of(_LARVA)
-    larvae = larvae[scene.larvae_used :]
-    food = float(scene.unit_rules[_id(name)]["food_halves"]) / 2
+    larvae = situation.of_type(ids.UNIT_LARVA)[situation.larvae_used :]
+    food = float(situation.unit_rules[rules.unit_id(name)]["food_halves"]) / 2
     if name == "Zergling":
-        food = 1.0
-    made = 0
-    while made < min(number, len(larvae)):
-        if not scene.can_pay(ability):
+        food = 1.0  # a larva becomes two
+    count = 0
+    while count < min(number, len(larvae)):
+        if not situation.can_pay(ability):
             break
-        if food and scene.food_used + food > scene.food_cap:
+        if food and situation.food_used + food > situation.food_cap:
             break
-        scene.spend(ability)
-        scene.food_used += food
-        made += 1
-    if made == 0:
+        situation.spend(ability)
+        situation.food_used += food
+        count += 1
+    if count == 0:
         return None
-    scene.larvae_used += made
-    chosen = larvae[:made]
-    tags = tuple(int(t) for t in scene.tags[chosen])
-    return Intent(ability, tags, repeat=made, where=scene.point(int(chosen[0])))
+    situation.larvae_used += count
+    tags = situation.tags_of(larvae[:count])
+    where = situation.point(int(larvae[0]))
+    return Intent(ability, tags, repeat=count, where=where)
 
 
-def workers(scene: Scene, plan: Plan) -> list[Intent]:
-    """Trains workers up to the plan's number or what the bases can use."""
-    name = plan.race["worker"]
-    unit_type = _id(name)
-    own = scene.total(unit_type)
-    bases = scene.total(_id(plan.race["hall"]))
-    room = min(plan.workers, 22 * bases) - own
+def workers(situation: Situation, strategy: BotStrategy) -> list[Intent]:
+    """Trains workers, up to the strategy's number and to what the bases can employ."""
+    name = strategy.race["worker"]
+    own = situation.total(rules.unit_id(name))
+    bases = situation.total(rules.unit_id(strategy.race["hall"]))
+    room = min(strategy.max_workers, _WORKERS_PER_BASE * bases) - own
     if room <= 0:
         return []
-    if scene.race == 2:
-        # Drones and army share the larvae: some army for every few drones.
-        behind = scene.food_army < (own - 18) * 0.4
-        if behind and own > 24 and scene.larvae_used == 0 and room < 30:
+    if situation.race == ZERG:
+        # Drones and army share the larvae, so every few drones leave some for the army.
+        behind = situation.food_army < (own - 18) * 0.4
+        if behind and own > 24 and situation.larvae_used == 0 and room < 30:
             room = max(room // 4, 1)
-        intent = hatch(scene, name, room)
+        intent = hatch(situation, name, room)
         return [intent] if intent else []
     ability = _ability(f"Train_{name}")
-    found = []
-    for hall in scene.halls:
-        if scene.orders[hall] < 1 and room > 0 and scene.can_pay(ability):
-            scene.spend(ability)
+    intents = []
+    for hall in situation.halls:
+        if situation.orders[hall] < 1 and room > 0 and situation.can_pay(ability):
+            situation.spend(ability)
             room -= 1
-            tags = (int(scene.tags[hall]),)
-            found.append(Intent(ability, tags, group=4))
-    return found
+            tags = situation.tag(int(hall))
+            intents.append(Intent(ability, tags, group=GROUP_HALLS))
+    return intents
 
 
-def expand(scene: Scene, plan: Plan) -> list[Intent]:
-    """Takes another base when the ones there are nearly full."""
-    name = plan.race["hall"]
-    hall = _id(name)
-    have = scene.total(hall)
-    if have >= plan.bases or scene.pending[hall] > 0:
+def expand(situation: Situation, strategy: BotStrategy) -> list[Intent]:
+    """Founds another base when the present ones are nearly full."""
+    name = strategy.race["hall"]
+    hall = rules.unit_id(name)
+    bases = situation.total(hall)
+    if bases >= strategy.max_bases or situation.pending[hall] > 0:
         return []
-    own = scene.total(_id(plan.race["worker"]))
-    wanted = 13 * have + 2 if scene.race == 2 else 16 * have
-    if own < min(wanted, plan.workers - 2) and scene.minerals < 700:
+    own = situation.total(rules.unit_id(strategy.race["worker"]))
+    enough = 13 * bases + 2 if situation.race == ZERG else 16 * bases
+    if own < min(enough, strategy.max_workers - 2) and situation.minerals < 700:
         return []
     ability = _ability(f"Build_{name}")
-    if not scene.can_pay(ability):
-        # Saving up: meanwhile nothing below this in the list is bought, unless in danger.
-        if scene.food_army >= 4 * (have - 1) or scene.race == 2:
-            scene.minerals -= 400
+    if not situation.can_pay(ability):
+        # Save up: less important intents buy nothing meanwhile, unless the player is in danger.
+        if situation.food_army >= 4 * (bases - 1) or situation.race == ZERG:
+            situation.minerals -= _HALL_COST
         return []
-    for base in plan.order:
-        if _is_taken(scene, base):
+    for base in strategy.expansions:
+        if _is_taken(situation, base):
             continue
-        code = entry_points.placement_error(
-            scene.world.state, scene.player, hall, base.x, base.y
+        result = entry_points.placement_error(
+            situation.world.state, situation.player, hall, base.x, base.y
         )
-        hidden = scene.world.visibility[scene.player, int(base.y), int(base.x)] == 0
-        worker = scene.nearest(free_workers(scene), base.x, base.y)
+        row, column = int(base.y), int(base.x)
+        is_hidden = situation.world.visibility[situation.player, row, column] == 0
+        worker = situation.nearest(free_workers(situation), base.x, base.y)
         if worker < 0:
             return []
-        tags = (int(scene.tags[worker]),)
-        scene.busy.add(worker)
-        if code == 1:
-            scene.spend(ability)
-            spot = (base.x, base.y)
+        tags = situation.tag(worker)
+        spot = (base.x, base.y)
+        situation.busy.add(worker)
+        if result == action_results.SUCCESS:
+            situation.spend(ability)
             return [Intent(ability, tags, point=spot, where=spot)]
-        if hidden:  # go and look
-            return [Intent(16, tags, point=(base.x, base.y), where=(base.x, base.y))]
+        if is_hidden:  # go there and look
+            return [Intent(ABILITY_MOVE_EXACT, tags, point=spot, where=spot)]
     return []
 
 
-def _is_taken(scene: Scene, base: maps.Base) -> bool:
+def _is_taken(situation: Situation, base: maps.Base) -> bool:
     """Returns whether somebody has a town hall at a base, as far as the player knows."""
-    table = scene.unit_rules["town_hall"]
-    for units in (scene.own, scene.enemies, _memories(scene)):
+    table = situation.unit_rules["town_hall"]
+    for units in (situation.own, situation.enemies, remembered_enemies(situation)):
         near = (np.abs(units["x"] - base.x) < 5) & (np.abs(units["y"] - base.y) < 5)
         if np.any(near & (table[units["unit_type"]] != 0)):
             return True
     return False
 
 
-def _memories(scene: Scene) -> np.ndarray:
-    found = scene.world.snapshots[scene.player]
-    return found[(found["alive"] == 1) & (found["owner"] == 3 - scene.player)]
+def remembered_enemies(situation: Situation) -> np.ndarray:
+    """Returns the enemy buildings that the player has seen and that are out of sight now."""
+    memory = situation.world.snapshots[situation.player]
+    return memory[(memory["alive"] == 1) & (memory["owner"] == 3 - situation.player)]
 
 
-def gas(scene: Scene, plan: Plan) -> list[Intent]:
+def gas(situation: Situation, strategy: BotStrategy) -> list[Intent]:
     """Builds gas mines at finished bases, and keeps three workers in each."""
-    name = plan.race["gas"]
-    mine = _id(name)
-    own_workers = scene.total(_id(plan.race["worker"]))
-    wanted = int(plan.style["gas"] * max(len(scene.halls), 1) + 0.5)
-    wanted = min(wanted, max(own_workers - 10, 0) // 6)
-    found = _fill_gas(scene) if scene.vespene < 300 else []
-    if scene.vespene > 150 and scene.minerals < scene.vespene:
-        return found
+    name = strategy.race["gas"]
+    mine = rules.unit_id(name)
+    own_workers = situation.total(rules.unit_id(strategy.race["worker"]))
+    mines = int(strategy.style["gas"] * max(len(situation.halls), 1) + 0.5)
+    mines = min(mines, max(own_workers - 10, 0) // 6)
+    intents = _fill_gas(situation) if situation.vespene < 300 else []
+    if situation.vespene > 150 and situation.minerals < situation.vespene:
+        return intents
     ability = _ability(f"Build_{name}")
-    if scene.total(mine) >= wanted or not scene.can_pay(ability):
-        return found
-    for hall in scene.halls:
-        x, y = scene.point(int(hall))
-        for base in plan.order:
+    if situation.total(mine) >= mines or not situation.can_pay(ability):
+        return intents
+    for hall in situation.halls:
+        x, y = situation.point(int(hall))
+        for base in strategy.expansions:
             if abs(base.x - x) > 2 or abs(base.y - y) > 2:
                 continue
-            for item in base.resources:
-                if not item.vespene or _mine_at(scene, item.x, item.y):
+            for geyser in base.resources:
+                if not geyser.vespene or _has_mine(situation, geyser.x, geyser.y):
                     continue
-                worker = scene.nearest(free_workers(scene), item.x, item.y)
+                worker = situation.nearest(free_workers(situation), geyser.x, geyser.y)
                 if worker < 0:
-                    return found
-                scene.spend(ability)
-                scene.busy.add(worker)
-                tags = (int(scene.tags[worker]),)
-                return [*found, _gas_intent(scene, ability, tags, item)]
-    return found
+                    return intents
+                situation.spend(ability)
+                situation.busy.add(worker)
+                tags = situation.tag(worker)
+                return [*intents, _gas_intent(situation, ability, tags, geyser)]
+    return intents
 
 
 def _gas_intent(
-    scene: Scene, ability: int, tags: tuple[int, ...], item: maps.Resource
+    situation: Situation, ability: int, tags: tuple[int, ...], geyser: maps.Resource
 ) -> Intent:
-    units = scene.world.units
+    units = situation.world.units
     row = np.flatnonzero(
-        (units["alive"] == 1) & (units["x"] == item.x) & (units["y"] == item.y)
+        (units["alive"] == 1) & (units["x"] == geyser.x) & (units["y"] == geyser.y)
     )[0]
-    spot = (item.x, item.y)
+    spot = (geyser.x, geyser.y)
     return Intent(ability, tags, target_tag=int(units["tag"][row]), where=spot)
 
 
-def _mine_at(scene: Scene, x: float, y: float) -> bool:
-    near = (np.abs(scene.x - x) < 1) & (np.abs(scene.y - y) < 1)
-    return bool(np.any(near & (scene.unit_rules["gas_mine"][scene.types] != 0)))
+def _has_mine(situation: Situation, x: float, y: float) -> bool:
+    near = (np.abs(situation.x - x) < 1) & (np.abs(situation.y - y) < 1)
+    return bool(np.any(near & (situation.unit_rules["gas_mine"][situation.types] != 0)))
 
 
-def _fill_gas(scene: Scene) -> list[Intent]:
-    """Sends workers into gas mines that lack them."""
+def _fill_gas(situation: Situation) -> list[Intent]:
+    """Sends workers into gas mines that have too few."""
     mines = np.flatnonzero(
-        scene.done
-        & (scene.unit_rules["gas_mine"][scene.types] != 0)
-        & (scene.own["assigned"] < scene.own["ideal"])
+        situation.finished
+        & (situation.unit_rules["gas_mine"][situation.types] != 0)
+        & (situation.own["assigned"] < situation.own["ideal"])
     )
-    found = []
-    builders = free_workers(scene)
+    intents = []
+    free = free_workers(situation)
     for mine in mines[:2]:
-        lacking = int(scene.own["ideal"][mine] - scene.own["assigned"][mine])
-        x, y = scene.point(int(mine))
-        dx, dy = scene.x[builders] - x, scene.y[builders] - y
-        close = builders[np.argsort(dx * dx + dy * dy, kind="stable")[:lacking]]
-        if len(builders) < 8 or len(close) == 0:
+        lacking = int(situation.own["ideal"][mine] - situation.own["assigned"][mine])
+        x, y = situation.point(int(mine))
+        dx, dy = situation.x[free] - x, situation.y[free] - y
+        nearest = free[np.argsort(dx * dx + dy * dy, kind="stable")[:lacking]]
+        if len(free) < 8 or len(nearest) == 0:
             continue
-        tags = tuple(int(t) for t in scene.tags[close])
-        scene.busy.update(int(w) for w in close)
-        found.append(Intent(3666, tags, target_tag=int(scene.tags[mine]), where=(x, y)))
-    return found
+        tags = situation.tags_of(nearest)
+        situation.busy.update(int(worker) for worker in nearest)
+        tag = int(situation.tags[mine])
+        intents.append(Intent(ABILITY_GATHER, tags, target_tag=tag, where=(x, y)))
+    return intents
 
 
-def unfinished(scene: Scene) -> list[Intent]:
-    """Sends a worker back to a Terran building whose builder was called away or killed."""
-    if scene.race != 1:
+def unfinished(situation: Situation) -> list[Intent]:
+    """Sends a worker to a Terran building whose builder was killed or called away."""
+    if situation.race != TERRAN:
         return []
-    rule = scene.unit_rules[scene.types]
-    left = ~scene.done & (rule["structure"] != 0) & (rule["add_on"] == 0)
-    found = []
-    for site in np.flatnonzero(left & (scene.own["engaged"] == 0))[:2]:
-        x, y = scene.point(int(site))
-        worker = scene.nearest(free_workers(scene), x, y)
-        ability = _builder_ability(int(scene.types[site]))
-        if worker < 0 or ability == 0 or not scene.can_pay(ability):
+    rule = situation.unit_rules[situation.types]
+    sites = ~situation.finished & (rule["structure"] != 0) & (rule["add_on"] == 0)
+    intents = []
+    for site in np.flatnonzero(sites & (situation.own["engaged"] == 0))[:2]:
+        x, y = situation.point(int(site))
+        worker = situation.nearest(free_workers(situation), x, y)
+        ability = _builder_ability(int(situation.types[site]))
+        if worker < 0 or ability == 0 or not situation.can_pay(ability):
             continue
-        scene.busy.add(worker)
-        tags = (int(scene.tags[worker]),)
-        tag = int(scene.tags[site])
-        found.append(Intent(ability, tags, target_tag=tag, where=(x, y)))
-    return found
+        situation.busy.add(worker)
+        tags = situation.tag(worker)
+        tag = int(situation.tags[site])
+        intents.append(Intent(ability, tags, target_tag=tag, where=(x, y)))
+    return intents
 
 
 @functools.cache
 def _builder_ability(unit_type: int) -> int:
-    """Returns the ability that puts a building of this type down, 0 if there is none."""
+    """Returns the ability that places a building of this type, 0 if there is none."""
     table = rules.ability_rules()
-    made = (table["makes"] == unit_type) & (table["kind"] == ids.KIND_BUILD)
-    found = np.flatnonzero(made)
-    return int(found[0]) if len(found) else 0
+    abilities = np.flatnonzero(
+        (table["makes"] == unit_type) & (table["kind"] == ids.KIND_BUILD)
+    )
+    return int(abilities[0]) if len(abilities) else 0
 
 
-def idle_workers(scene: Scene) -> list[Intent]:
-    """Sends idle workers, and those too many at a base, to mine."""
-    found = []
-    free = free_workers(scene)
-    idle = free[scene.orders[free] == 0]
-    want = scene.own["ideal"][scene.halls] - scene.own["assigned"][scene.halls]
-    if len(scene.halls) == 0:
+def idle_workers(situation: Situation) -> list[Intent]:
+    """Sends idle workers to mine, and moves workers from crowded bases to others."""
+    intents = []
+    free = free_workers(situation)
+    idle = free[situation.orders[free] == 0]
+    halls = situation.halls
+    lacking = situation.own["ideal"][halls] - situation.own["assigned"][halls]
+    if len(halls) == 0:
         return []
-    best = int(scene.halls[int(np.argmax(want))])
-    patch = patch_near(scene, *scene.point(best))
+    emptiest = int(halls[int(np.argmax(lacking))])
+    patch = patch_near(situation, *situation.point(emptiest))
     if patch == 0:
         return []
     if len(idle):
-        tags = tuple(int(t) for t in scene.tags[idle[:8]])
-        where = scene.point(int(idle[0]))
-        found.append(Intent(3666, tags, target_tag=patch, where=where))
-    worst = int(scene.halls[int(np.argmin(want))])
-    if want.max() >= 4 and want.min() <= -4:
-        builders = free_workers(scene)
-        x, y = scene.point(worst)
-        near = np.abs(scene.x[builders] - x) + np.abs(scene.y[builders] - y) < 14
-        moving = builders[near][: int(min(want.max(), -want.min()))]
+        tags = situation.tags_of(idle[:8])
+        where = situation.point(int(idle[0]))
+        intents.append(Intent(ABILITY_GATHER, tags, target_tag=patch, where=where))
+    fullest = int(halls[int(np.argmin(lacking))])
+    if lacking.max() >= 4 and lacking.min() <= -4:
+        x, y = situation.point(fullest)
+        near = np.abs(situation.x[free] - x) + np.abs(situation.y[free] - y) < 14
+        moving = free[near][: int(min(lacking.max(), -lacking.min()))]
         if len(moving):
-            tags = tuple(int(t) for t in scene.tags[moving])
-            found.append(Intent(3666, tags, target_tag=patch, where=(x, y)))
-    return found
+            tags = situation.tags_of(moving)
+            intents.append(Intent(ABILITY_GATHER, tags, target_tag=patch, where=(x, y)))
+    return intents
 
 
-def patch_near(scene: Scene, x: float, y: float) -> int:
-    """Returns the tag of a mineral field near a point, 0 if there is none."""
-    units = scene.world.units
-    fields = scene.unit_rules["mineral_field"][units["unit_type"]] != 0
+def patch_near(situation: Situation, x: float, y: float) -> int:
+    """Returns the tag of the mineral field nearest to a point, 0 if there is none near."""
+    units = situation.world.units
+    fields = situation.unit_rules["mineral_field"][units["unit_type"]] != 0
     dx, dy = units["x"] - x, units["y"] - y
-    gap = np.where(fields & (units["alive"] == 1), dx * dx + dy * dy, 1e9)
-    best = int(np.argmin(gap))
-    return int(units["tag"][best]) if gap[best] < 14 * 14 else 0
+    gaps = np.where(fields & (units["alive"] == 1), dx * dx + dy * dy, _FAR)
+    nearest = int(np.argmin(gaps))
+    return int(units["tag"][nearest]) if gaps[nearest] < _PATCH_RADIUS**2 else 0
 
 
-def tech(scene: Scene, plan: Plan, dice: Dice) -> list[Intent]:
-    """Builds what the style lists, in order, as supply allows."""
-    for name, food, number in plan.style["tech"]:
-        if scene.food_used < food:
+def some_base(situation: Situation, dice: Dice) -> tuple[float, float]:
+    """Returns the place of a base drawn from all of the map's."""
+    bases = situation.game.map.bases
+    base = bases[dice.below(len(bases))]
+    return base.x, base.y
+
+
+def tech(situation: Situation, strategy: BotStrategy, dice: Dice) -> list[Intent]:
+    """Builds what the style lists, in its order, as supply allows."""
+    for name, food, number in strategy.style["tech"]:
+        if situation.food_used < food:
             continue
-        if scene.total(_id(name)) >= number:
+        if situation.total(rules.unit_id(name)) >= number:
             continue
-        intent = _one_building(scene, plan, name, dice)
+        intent = _one_building(situation, strategy, name, dice)
         if intent is not None:
             return [intent]
-        if scene.minerals < 150:
+        if situation.minerals < 150:
             return []
-    return _more_production(scene, plan, dice)
+    return _more_production(situation, strategy, dice)
 
 
-def _one_building(scene: Scene, plan: Plan, name: str, dice: Dice) -> Intent | None:
-    """Returns the intent for one building, add-on or morph of the plan."""
+def _one_building(
+    situation: Situation, strategy: BotStrategy, name: str, dice: Dice
+) -> Intent | None:
+    """Returns the intent for one building, add-on or morph of the strategy."""
     if name in {"Lair", "Hive"}:
-        return _morph_hall(scene, name)
+        return _morph_hall(situation, name)
     for kind in ("TechLab", "Reactor"):
         if name.endswith(kind):
-            return _add_on(scene, name.removesuffix(kind), kind)
-    spot = _build_spot(scene, plan, name, dice)
-    return _build(scene, name, spot, dice.below(2))
+            return _add_on(situation, name.removesuffix(kind), kind)
+    spot = _build_spot(situation, strategy, name, dice)
+    return _build(situation, name, spot, dice.below(2))
 
 
-def _morph_hall(scene: Scene, name: str) -> Intent | None:
+def _morph_hall(situation: Situation, name: str) -> Intent | None:
     ability = _ability(f"Morph_{name}")
     source = ability_makers()[f"Morph_{name}"][0]
-    halls = scene.of(source)
-    if not scene.has_tech(ability) or not scene.can_pay(ability) or len(halls) == 0:
+    halls = situation.of_type(source)
+    if (
+        not situation.has_tech(ability)
+        or not situation.can_pay(ability)
+        or len(halls) == 0
+    ):
         return None
     hall = int(halls[0])
-    scene.spend(ability)
-    return Intent(ability, (int(scene.tags[hall]),), where=scene.point(hall))
+    situation.spend(ability)
+    return Intent(ability, situation.tag(hall), where=situation.point(hall))
 
 
-def _add_on(scene: Scene, building: str, kind: str) -> Intent | None:
+def _add_on(situation: Situation, building: str, kind: str) -> Intent | None:
     ability = _ability(f"Build_{kind}_{building}")
-    hosts = scene.of(_id(building))
-    hosts = hosts[(scene.own["addon"][hosts] < 0) & (scene.orders[hosts] == 0)]
-    if len(hosts) == 0 or not scene.can_pay(ability):
+    hosts = situation.of_type(rules.unit_id(building))
+    hosts = hosts[(situation.own["addon"][hosts] < 0) & (situation.orders[hosts] == 0)]
+    if len(hosts) == 0 or not situation.can_pay(ability):
         return None
-    scene.spend(ability)
+    situation.spend(ability)
     host = int(hosts[0])
-    return Intent(ability, (int(scene.tags[host]),), where=scene.point(host))
+    return Intent(ability, situation.tag(host), where=situation.point(host))
 
 
-def _more_production(scene: Scene, plan: Plan, dice: Dice) -> list[Intent]:
-    """Adds production buildings while money piles up."""
-    for name, per_base in plan.style["per_base"].items():
-        wanted = int(per_base * len(scene.halls) + 0.5)
-        rich = scene.minerals > 250
+def _more_production(
+    situation: Situation, strategy: BotStrategy, dice: Dice
+) -> list[Intent]:
+    """Adds production buildings and add-ons while there is money to spare."""
+    for name, per_base in strategy.style["per_base"].items():
+        enough = int(per_base * len(situation.halls) + 0.5)
+        rich = situation.minerals > 250
+        count = situation.total(rules.unit_id(name))
         if name == "Gateway":
-            have = scene.total(_id("Gateway")) + int(scene.pending[_id("WarpGate")])
-        else:
-            have = scene.total(_id(name))
-        if rich and have < wanted:
-            intent = _one_building(scene, plan, name, dice)
+            # A warp gate counts as a gateway too, but not while it is becoming one.
+            count += int(situation.pending[rules.unit_id("WarpGate")])
+        if rich and count < enough:
+            intent = _one_building(situation, strategy, name, dice)
             if intent:
                 return [intent]
-        if scene.race == 1 and have and dice.chance(0.5):
+        if situation.race == TERRAN and count and dice.chance(0.5):
             kind = "TechLab" if dice.chance(0.5) else "Reactor"
-            intent = _add_on(scene, name, kind)
+            intent = _add_on(situation, name, kind)
             if intent:
                 return [intent]
     return []
 
 
-def upgrades(scene: Scene, plan: Plan) -> list[Intent]:
-    """Researches what the style lists."""
-    world = scene.world
-    for name in plan.style["upgrades"]:
+def upgrades(situation: Situation, strategy: BotStrategy) -> list[Intent]:
+    """Researches the upgrades that the style lists."""
+    world = situation.world
+    for name in strategy.style["upgrades"]:
         for ability, source in _research_steps(name):
-            made = int(scene.abilities[ability]["upgrade_made"])
-            if world.upgrades[scene.player, made]:
+            upgrade = int(situation.abilities[ability]["upgrade_made"])
+            if world.upgrades[situation.player, upgrade]:
                 continue
-            if world.researching[scene.player, made]:
+            if world.researching[situation.player, upgrade]:
                 break
-            labs = scene.of(*source)
-            labs = labs[scene.orders[labs] == 0]
-            ready = len(labs) and scene.has_tech(ability) and scene.can_pay(ability)
-            if ready:
-                scene.spend(ability)
-                return [Intent(ability, (int(scene.tags[labs[0]]),))]
+            labs = situation.of_type(*source)
+            labs = labs[situation.orders[labs] == 0]
+            if len(labs) and situation.has_tech(ability) and situation.can_pay(ability):
+                situation.spend(ability)
+                return [Intent(ability, situation.tag(labs[0]))]
             break
     return []
 

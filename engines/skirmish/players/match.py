@@ -1,7 +1,8 @@
-"""One game between two bots, from setup to result, with a record of every input.
+"""One game between two players in this process, from setup to result.
 
-In: a map, two setups, two bots, a seed. Out: a `Match`: the inputs by loop (which, with setup
-and seed, are the whole game) and how it ended. Plays in the compiled code between decisions.
+In: a map, two setups, two players, a seed. Out: a finished game, or a `Match`: the inputs by loop and
+how it ended. Setups, seed and inputs determine the whole game. Between inputs, the compiled code plays
+many loops at once. Must not know: what kind of player it asks, or replay files.
 """
 
 import dataclasses
@@ -16,12 +17,16 @@ from starmill.engines.skirmish.simulation.game import (
     PlayerSetup,
 )
 
-MAX_LOOPS = 40_000  # half an hour: whoever is still alive then shares the point
+MAX_LOOPS = 40_000  # half an hour; then the game is a draw
 WATCH_LOOPS = 160
 
 
 class Player(Protocol):
-    """Whoever gives inputs. next_loop: the loop at which to ask again."""
+    """A source of one player's inputs.
+
+    Attributes:
+        next_loop: the loop before which it gives no inputs.
+    """
 
     next_loop: int
 
@@ -33,8 +38,13 @@ class Player(Protocol):
 class Match:
     """A finished game.
 
-    inputs: (loop, input) in the order in which they were applied. result: by player id.
-    loops: how long it took.
+    Attributes:
+        map_name: the map's name, a key of `maps.MAPS`.
+        setups: the setups of players 1 and 2.
+        seed: the game's seed.
+        inputs: (loop, input) in the order in which they were applied.
+        result: "win", "loss" or "tie" by player number.
+        loops: the loop on which it ended.
     """
 
     map_name: str
@@ -55,9 +65,13 @@ def play_out(
 ) -> None:
     """Plays a game to its end.
 
-    At max_loops both players leave at once: a draw, which nobody refuses by then. admit: writes
-    down a loop's inputs and returns them as they must be played. watch: called every
-    WATCH_LOOPS, for whoever must take note of events before there are too many.
+    Args:
+        game: the game.
+        players: players 1 and 2.
+        max_loops: the loop on which both players leave, which makes the game a draw.
+        admit: called with each loop's inputs; returns them in the form to be played.
+        watch: called every WATCH_LOOPS loops, so that a recorder can collect the game's events
+            before their buffer is full.
     """
     while game.result is None:
         loop = game.loop
@@ -86,15 +100,15 @@ def play_match(
     *,
     max_loops: int = MAX_LOOPS,
 ) -> Match:
-    """Plays a game to its end and returns its record."""
+    """Plays a game to its end and returns what happened."""
     game = Game(game_map, setups, seed)
     inputs: list[tuple[int, Input]] = []
 
-    def note(now: list[Input]) -> list[Input]:
-        inputs.extend((game.loop, item) for item in now)
-        return now
+    def record(loop_inputs: list[Input]) -> list[Input]:
+        inputs.extend((game.loop, item) for item in loop_inputs)
+        return loop_inputs
 
-    play_out(game, players, max_loops=max_loops, admit=note)
+    play_out(game, players, max_loops=max_loops, admit=record)
     if game.result is None:
         raise AssertionError("play_out stops at a result")
     return Match(
@@ -108,7 +122,7 @@ def play_match(
 
 
 def replay_match(match: Match, until: int | None = None) -> Game:
-    """Plays a record again and returns the game at its end, or at loop `until`."""
+    """Plays a match again and returns the game at its end, or at loop `until` if that is earlier."""
     end = match.loops if until is None else min(until, match.loops)
     game = Game(maps.MAPS[match.map_name], match.setups, match.seed)
     queue = list(match.inputs)
@@ -118,9 +132,9 @@ def replay_match(match: Match, until: int | None = None) -> Game:
         if upcoming > game.loop:
             game.advance(upcoming - game.loop)
             continue
-        now = []
+        inputs = []
         while index < len(queue) and queue[index][0] == game.loop:
-            now.append(queue[index][1])
+            inputs.append(queue[index][1])
             index += 1
-        game.step(now)
+        game.step(inputs)
     return game

@@ -1,7 +1,7 @@
-"""A player who does anything at all: random units, random abilities, random places.
+"""A player that acts at random: random units, random abilities, random places.
 
-In: a game. Out: inputs, seeded. The weakest opponent there is, and a way to visit corners of the
-rules that no sensible player sees.
+In: a game and a seed. Out: inputs. It is the weakest opponent there is, and it reaches corners of the
+rules that no sensible player reaches. Must not know: what any action is good for.
 """
 
 import numpy as np
@@ -23,9 +23,10 @@ _MAX_SELECTED = 8
 
 
 class RandomPlayer:
-    """Acts every dozen loops on average; the same seed, the same deeds.
+    """A player that acts every dozen loops on average. The same seed gives the same actions.
 
-    next_loop: the loop before which it will do nothing.
+    Attributes:
+        next_loop: the loop before which it does nothing.
     """
 
     def __init__(self, seed: int) -> None:
@@ -62,8 +63,8 @@ class RandomPlayer:
         anchor = self._rng.choice(rows)
         alike = rows[units["unit_type"][rows] == units["unit_type"][anchor]]
         count = min(int(self._rng.integers(1, _MAX_SELECTED + 1)), len(alike))
-        chosen = self._rng.choice(alike, size=count, replace=False)
-        return [Select(player, tuple(int(t) for t in units["tag"][chosen]))]
+        selected = self._rng.choice(alike, size=count, replace=False)
+        return [Select(player, tuple(int(t) for t in units["tag"][selected]))]
 
     def _command(self, game: Game, player: int) -> list[Input]:
         rows = selection_panels.selected_rows(game, player)

@@ -1,13 +1,11 @@
-"""What a bot knows when it thinks: its own units, the enemies it sees, and what it can spend.
+"""What a bot knows at one moment: its own units, the enemies it sees, and what it can spend.
 
-In: a game and a player. Out: a `Scene`, plain arrays of that moment. Of the enemy it holds only
-what the player sees now or remembers. Also here: `Dice`, the bots' random numbers, and
-`Intent`, what a bot wants done.
+In: a game and a player. Out: a `Situation`, plain arrays of that moment. Of the enemy it holds only
+what the player sees now. Must not know: strategies, or what the bot decides.
 """
 
 import functools
 import math
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,56 +13,14 @@ from numpy.typing import NDArray
 from starmill.engines.skirmish.simulation import ids, records, rules
 from starmill.engines.skirmish.simulation.game import Game
 
-_MASK = (1 << 64) - 1
-
-
-class Dice:
-    """Random numbers in integers (splitmix64), the same on every machine and version."""
-
-    def __init__(self, seed: int) -> None:
-        self._state = seed & _MASK
-
-    def _next(self) -> int:
-        self._state = (self._state + 0x9E3779B97F4A7C15) & _MASK
-        z = self._state
-        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
-        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK
-        return z ^ (z >> 31)
-
-    def below(self, limit: int) -> int:
-        """Returns an integer in [0, limit)."""
-        return (self._next() >> 11) % limit
-
-    def unit(self) -> float:
-        """Returns a number in [0, 1)."""
-        return (self._next() >> 11) / (1 << 53)
-
-    def chance(self, probability: float) -> bool:
-        """Returns True with this probability."""
-        return self.unit() < probability
-
-
-class Intent(NamedTuple):
-    """One thing a bot wants done. where: what it looks at while doing it, None if it needs not."""
-
-    ability: int
-    tags: tuple[int, ...]
-    target_tag: int = 0
-    point: tuple[float, float] | None = None
-    queued: bool = False
-    repeat: int = 1
-    where: tuple[float, float] | None = None
-    group: int = -1
-    autocast: bool = False
-
 
 def mean(values: NDArray[np.float64]) -> float:
-    """Returns the mean, rounded once: the same whatever order the numbers are added in."""
+    """Returns the mean, rounded once: the order of the numbers does not change it."""
     return math.fsum(values.tolist()) / len(values)
 
 
 def distance(dx: float, dy: float) -> float:
-    """Returns the length of a vector by exact steps, which math.hypot does not promise."""
+    """Returns the length of a vector. math.hypot may differ in the last bit between machines."""
     return math.sqrt(dx * dx + dy * dy)
 
 
@@ -78,11 +34,29 @@ def ability_makers() -> dict[str, tuple[int, ...]]:
     }
 
 
-class Scene:
-    """One moment, as one player knows it. Arrays are over the player's own units, [N].
+class Situation:
+    """One moment of a game as one player knows it.
 
-    minerals, vespene: what is left to spend; intents take from it as they are made.
-    larvae_used, made, busy: what the intents so far use: larvae, units by name, makers.
+    Arrays are over the player's own living units that no transport carries, shape [N]; an
+    "index" is a position in them.
+
+    Attributes:
+        game, player, loop, world: the game, the player's number (1 or 2), the game loop, and the
+            game's arrays.
+        rows: rows of the own units in the world's arrays.
+        own: the own units' records (`records.UNIT`).
+        types, finished, x, y, tags: unit type, whether it is built, position, tag.
+        orders, first_order: number of orders, and the ability id of the first (0 if none).
+        enemies: records of the enemy units that the player sees and detects.
+        has_hidden_enemies: whether a cloaked enemy is in sight that nothing detects.
+        race: TERRAN, ZERG or PROTOSS.
+        minerals, vespene: what is left to spend. Each intent takes its cost from it.
+        food_used, food_cap, food_army: supply in use, available, and used by the army.
+        counts, pending: finished and unfinished own units, by unit type.
+        unit_rules, abilities: the rules' tables, by unit type and ability id.
+        halls, workers, army: indices of finished town halls, workers, finished fighting units.
+        larvae_used, planned_units, busy: what the intents so far use up: number of larvae,
+            number of units by name, indices of units that make or build something.
     """
 
     def __init__(self, game: Game, player: int) -> None:
@@ -99,26 +73,19 @@ class Scene:
         own = units[self.rows]
         self.own = own
         self.types: NDArray[np.int32] = own["unit_type"]
-        self.done: NDArray[np.bool_] = own["build_progress"] >= 1.0
+        self.finished: NDArray[np.bool_] = own["build_progress"] >= 1.0
         self.x: NDArray[np.float64] = own["x"]
         self.y: NDArray[np.float64] = own["y"]
         self.tags: NDArray[np.int64] = own["tag"]
         self.orders: NDArray[np.int32] = own["order_count"]
-        self.first = np.where(self.orders > 0, world.orders["ability"][self.rows, 0], 0)
-        bit = 1 << player
-        seen = alive & (owner == 3 - player) & ((units["seen"] & bit) != 0)
-        seen &= (units["cloaked"] == 0) | ((units["detected"] & bit) != 0)
-        self.enemy_rows = np.flatnonzero(seen)
-        self.enemies = units[self.enemy_rows]
-        self.hidden = bool(
-            np.any(
-                alive
-                & (owner == 3 - player)
-                & ((units["seen"] & bit) != 0)
-                & (units["cloaked"] != 0)
-                & ((units["detected"] & bit) == 0)
-            )
+        self.first_order = np.where(
+            self.orders > 0, world.orders["ability"][self.rows, 0], 0
         )
+        bit = 1 << player
+        in_sight = alive & (owner == 3 - player) & ((units["seen"] & bit) != 0)
+        detected = (units["cloaked"] == 0) | ((units["detected"] & bit) != 0)
+        self.enemies = units[np.flatnonzero(in_sight & detected)]
+        self.has_hidden_enemies = bool(np.any(in_sight & ~detected))
         record = world.players[player]
         self.race = int(record["race"])
         self.minerals = int(record["minerals"])
@@ -132,35 +99,66 @@ class Scene:
         self.unit_rules = table
         self.abilities = rules.ability_rules()
         self.larvae_used = 0
-        self.made: dict[str, int] = {}
+        self.planned_units: dict[str, int] = {}
         self.busy: set[int] = set()
         self._reserve()
-        self.halls = np.flatnonzero(self.done & (table["town_hall"][self.types] != 0))
+        self.halls = np.flatnonzero(
+            self.finished & (table["town_hall"][self.types] != 0)
+        )
         self.workers = np.flatnonzero(table["worker"][self.types] != 0)
-        army = (table["army"][self.types] != 0) & self.done
+        army = (table["army"][self.types] != 0) & self.finished
         self.army = np.flatnonzero(army)
 
     def _reserve(self) -> None:
-        """Sets money aside for buildings that workers are on their way to put down."""
+        """Sets aside the cost of buildings that workers are on their way to place."""
         stage = self.world.orders["stage"][self.rows, 0]
-        rule = self.abilities[self.first]
+        rule = self.abilities[self.first_order]
         waiting = (rule["kind"] == ids.KIND_BUILD) & (stage == 0)
         self.minerals -= int(rule["minerals"][waiting].sum())
         self.vespene -= int(rule["vespene"][waiting].sum())
 
-    def of(self, *types: int, done: bool = True) -> NDArray[np.int64]:
-        """Returns the indices of own units of these types."""
+    def of_type(self, *types: int, finished: bool = True) -> NDArray[np.int64]:
+        """Returns the indices of own units of these types; only finished ones by default."""
         match = self.types == types[0]
-        for kind in types[1:]:
-            match |= self.types == kind
-        return np.flatnonzero(match & self.done if done else match)
+        for unit_type in types[1:]:
+            match |= self.types == unit_type
+        return np.flatnonzero(match & self.finished if finished else match)
+
+    def named(self, *names: str) -> NDArray[np.int64]:
+        """Returns the indices of finished own units of types of these names."""
+        return self.of_type(*(rules.unit_id(name) for name in names))
+
+    def engaged(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Returns those of the own units that are fighting."""
+        return indices[self.own["engaged"][indices] != 0]
+
+    def calm(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Returns those of the own units that are not fighting."""
+        return indices[self.own["engaged"][indices] == 0]
+
+    def with_energy(
+        self, indices: NDArray[np.int64], energy: float
+    ) -> NDArray[np.int64]:
+        """Returns those of the own units that have at least this much energy."""
+        return indices[self.own["energy"][indices] >= energy]
+
+    def without_buff(self, indices: NDArray[np.int64], buff: int) -> NDArray[np.int64]:
+        """Returns those of the own units that do not have a buff."""
+        buffs = self.world.buffs["id"][self.rows[indices]]
+        slots = np.arange(buffs.shape[1])[None, :]
+        in_use = slots < self.own["buff_count"][indices][:, None]
+        return indices[~np.any((buffs == buff) & in_use, axis=1)]
+
+    def has_upgrade(self, upgrade: int) -> bool:
+        """Returns whether the player has researched an upgrade."""
+        return bool(self.world.upgrades[self.player, upgrade])
 
     def total(self, unit_type: int) -> int:
-        """Returns how many of a type there are or will be."""
+        """Returns how many of a type the player has or is making."""
         return int(self.counts[unit_type] + self.pending[unit_type])
 
     def can_pay(self, ability: int) -> bool:
-        """Returns whether an ability's cost is there."""
+        """Returns whether enough is left to pay for an ability."""
         rule = self.abilities[ability]
         return bool(
             self.minerals >= rule["minerals"] and self.vespene >= rule["vespene"]
@@ -173,19 +171,27 @@ class Scene:
         self.vespene -= int(rule["vespene"])
 
     def has_tech(self, ability: int) -> bool:
-        """Returns whether the building and the upgrade that an ability needs are there."""
+        """Returns whether the player has the building and the upgrade that an ability needs."""
         rule = self.abilities[ability]
         if rule["needs"] and self.counts[rule["needs"]] == 0:
             return False
         upgrade = int(rule["needs_upgrade"])
-        return not upgrade or bool(self.world.upgrades[self.player, upgrade])
+        return not upgrade or self.has_upgrade(upgrade)
 
     def point(self, index: int) -> tuple[float, float]:
-        """Returns where own unit `index` is."""
+        """Returns the position of own unit `index`."""
         return float(self.x[index]), float(self.y[index])
 
+    def tag(self, index: int) -> tuple[int, ...]:
+        """Returns the tag of own unit `index`, as the tags of an intent."""
+        return (int(self.tags[index]),)
+
+    def tags_of(self, indices: NDArray[np.int64]) -> tuple[int, ...]:
+        """Returns the tags of own units, in the order of the indices."""
+        return tuple(int(tag) for tag in self.tags[indices])
+
     def nearest(self, indices: NDArray[np.int64], x: float, y: float) -> int:
-        """Returns which of the own units is nearest to a point; -1 if there are none."""
+        """Returns which of these own units is nearest to a point; -1 if there are none."""
         if len(indices) == 0:
             return -1
         dx, dy = self.x[indices] - x, self.y[indices] - y

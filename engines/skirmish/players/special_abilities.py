@@ -1,418 +1,353 @@
-"""Abilities that bots use by the way: energy, stances, cloaks, transports, storms.
+"""Special abilities of town halls, queens and armies: energy, stances, cloaks, storms.
 
-In: a scene. Out: at most a few intents, drawn by chance so that rarely used things are seen
-in some games. Not needed to win, but what a player's observations are full of.
+In: a situation and dice. Out: a few intents at most, some of them drawn by chance, so that rare
+abilities occur in some games. Bots win without most of them, but the observations of real players are
+full of them. Must not know: strategies.
 """
 
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 
-from starmill.engines.skirmish.players.macro import free_workers, patch_near
-from starmill.engines.skirmish.players.situation import (
-    Dice,
+from starmill.engines.skirmish.players.dice import Dice
+from starmill.engines.skirmish.players.intents import (
+    ABILITY_BLINK,
+    ABILITY_BURROW_DOWN,
+    ABILITY_BURROW_UP,
+    ABILITY_CLOAK_OFF,
+    ABILITY_CLOAK_ON,
+    ABILITY_CREEP_TUMOR,
+    ABILITY_STIM,
+    GROUP_HALLS,
     Intent,
-    Scene,
-    distance,
-    mean,
 )
+from starmill.engines.skirmish.players.macro import patch_near, some_base
+from starmill.engines.skirmish.players.situation import Situation, distance, mean
 from starmill.engines.skirmish.simulation import ids, rules
+from starmill.schema.game_constants import PROTOSS, TERRAN, ZERG
 
-_A = rules.ability_names()
-_U = rules.unit_id
+Indices = NDArray[np.int64]
+
+_ABILITIES = rules.ability_names()
+_UPGRADE_STIM = rules.upgrade_id("Stimpack")
+_UPGRADE_CLOAK = rules.upgrade_id("CloakingField")
+_UPGRADE_STORM = rules.upgrade_id("PsiStorm")
+_UPGRADE_BLINK = rules.upgrade_id("Blink")
+_UPGRADE_BURROW = rules.upgrade_id("Burrow")
+# Energy that a unit needs for an ability.
+_ORBITAL_ENERGY = 50
+_CHRONO_ENERGY = 50
+_QUEEN_ENERGY = 25
+_TURRET_ENERGY = 50
+_STORM_ENERGY = 75
+_SENTRY_ENERGY = 75
+_BILE_RANGE_SQUARED = 120
+_HALLUCINATIONS = ("Phoenix", "Stalker", "Zealot", "Immortal", "VoidRay", "Archon")
 
 
-def _tags(scene: Scene, indices: np.ndarray) -> tuple[int, ...]:
-    return tuple(int(t) for t in scene.tags[indices])
+# Energy of town halls and queens
 
 
-def _engaged(scene: Scene, indices: np.ndarray) -> np.ndarray:
-    """Returns those of the own units that are fighting."""
-    return indices[scene.own["engaged"][indices] != 0]
+def _terran_energy(situation: Situation, dice: Dice) -> list[Intent]:
+    """Turns command centers into orbital commands and fortresses; scans, drops and MULEs."""
+    intents = _orbital_morph(situation)
+    orbitals = situation.named("OrbitalCommand")
+    for index in situation.with_energy(orbitals, _ORBITAL_ENERGY)[:1]:
+        intents += _orbital_spell(situation, int(index), dice)
+    return intents
 
 
-def _without(scene: Scene, indices: np.ndarray, buff: int) -> np.ndarray:
-    """Returns those of the own units that lack a buff."""
-    buffs = scene.world.buffs["id"][scene.rows[indices]]
-    slots = (
-        np.arange(buffs.shape[1])[None, :] < scene.own["buff_count"][indices][:, None]
+def _orbital_morph(situation: Situation) -> list[Intent]:
+    has_barracks = situation.counts[rules.unit_id("Barracks")] > 0
+    halls = situation.named("CommandCenter")
+    halls = halls[situation.orders[halls] == 0]
+    orbital = _ABILITIES["Morph_OrbitalCommand"]
+    if not has_barracks or not len(halls) or not situation.can_pay(orbital):
+        return []
+    fortress = _ABILITIES["Morph_PlanetaryFortress"]
+    is_third = situation.counts[rules.unit_id("OrbitalCommand")] >= 2
+    is_fortress = (
+        is_third and situation.has_tech(fortress) and situation.can_pay(fortress)
     )
-    return indices[~np.any((buffs == buff) & slots, axis=1)]
+    ability = fortress if is_fortress else orbital
+    situation.spend(ability)
+    return [Intent(ability, situation.tag(halls[0]), group=GROUP_HALLS)]
 
 
-def _orbital(scene: Scene, dice: Dice) -> list[Intent]:
-    found = []
-    barracks = scene.counts[_U("Barracks")] > 0
-    halls = scene.of(_U("CommandCenter"))
-    halls = halls[scene.orders[halls] == 0]
-    morph = _A["Morph_OrbitalCommand"]
-    if barracks and len(halls) and scene.can_pay(morph):
-        fortress = _A["Morph_PlanetaryFortress"]
-        third = scene.counts[_U("OrbitalCommand")] >= 2 and scene.has_tech(fortress)
-        ability = fortress if third and scene.can_pay(fortress) else morph
-        scene.spend(ability)
-        found.append(Intent(ability, (int(scene.tags[halls[0]]),), group=4))
-    orbitals = scene.of(_U("OrbitalCommand"))
-    for index in orbitals[scene.own["energy"][orbitals] >= 50][:1]:
-        tags = (int(scene.tags[index]),)
-        where = scene.point(int(index))
-        blocked = scene.food_used >= scene.food_cap - 1 and dice.chance(0.3)
-        depots = _without(
-            scene, scene.of(_U("SupplyDepot"), _U("SupplyDepotLowered")), 25
-        )
-        if scene.hidden or dice.chance(0.12):
-            bases = scene.game.map.bases
-            base = bases[dice.below(len(bases))]
-            spot = (base.x, base.y)
-            if scene.hidden and len(scene.army):
-                spot = scene.point(int(scene.army[0]))
-            found.append(Intent(_A["Effect_Scan"], tags, point=spot, where=spot))
-        elif blocked and len(depots):
-            tag = int(scene.tags[depots[0]])
-            found.append(
-                Intent(_A["Effect_SupplyDrop"], tags, target_tag=tag, where=where)
-            )
-        else:
-            patch = patch_near(scene, *where)
-            if patch:
-                ability = _A["Effect_CalldownMULE"]
-                found.append(Intent(ability, tags, target_tag=patch, where=where))
-    return found
+def _orbital_spell(situation: Situation, orbital: int, dice: Dice) -> list[Intent]:
+    """Returns a scan, a supply drop or a MULE, whichever is needed most."""
+    tags = situation.tag(orbital)
+    where = situation.point(orbital)
+    needs_supply = situation.food_used >= situation.food_cap - 1 and dice.chance(0.3)
+    depots = situation.named("SupplyDepot", "SupplyDepotLowered")
+    depots = situation.without_buff(depots, ids.BUFF_SUPPLY_DROP)
+    if situation.has_hidden_enemies or dice.chance(0.12):
+        spot = some_base(situation, dice)
+        if situation.has_hidden_enemies and len(situation.army):
+            spot = situation.point(int(situation.army[0]))
+        return [Intent(_ABILITIES["Effect_Scan"], tags, point=spot, where=spot)]
+    if needs_supply and len(depots):
+        ability = _ABILITIES["Effect_SupplyDrop"]
+        tag = int(situation.tags[depots[0]])
+        return [Intent(ability, tags, target_tag=tag, where=where)]
+    patch = patch_near(situation, *where)
+    if not patch:
+        return []
+    ability = _ABILITIES["Effect_CalldownMULE"]
+    return [Intent(ability, tags, target_tag=patch, where=where)]
 
 
-def _chrono(scene: Scene, dice: Dice) -> list[Intent]:
+def _protoss_energy(situation: Situation, dice: Dice) -> list[Intent]:
+    """Speeds up a busy building."""
     del dice
-    nexuses = scene.of(_U("Nexus"))
-    ready = nexuses[scene.own["energy"][nexuses] >= 50]
-    structures = scene.unit_rules["structure"][scene.types] != 0
-    busy = np.flatnonzero(structures & scene.done & (scene.own["active"] == 1))
-    busy = _without(scene, busy, ids.BUFF_CHRONO_BOOST)
+    ready = situation.with_energy(situation.named("Nexus"), _CHRONO_ENERGY)
+    structures = situation.unit_rules["structure"][situation.types] != 0
+    busy = np.flatnonzero(
+        structures & situation.finished & (situation.own["active"] == 1)
+    )
+    busy = situation.without_buff(busy, ids.BUFF_CHRONO_BOOST)
     if len(ready) == 0 or len(busy) == 0:
         return []
     target = int(busy[0])
     return [
         Intent(
-            _A["Effect_ChronoBoostEnergyCost"],
-            (int(scene.tags[ready[0]]),),
-            target_tag=int(scene.tags[target]),
-            where=scene.point(target),
+            _ABILITIES["Effect_ChronoBoostEnergyCost"],
+            situation.tag(ready[0]),
+            target_tag=int(situation.tags[target]),
+            where=situation.point(target),
         )
     ]
 
 
-def _queen_work(scene: Scene, dice: Dice) -> list[Intent]:
-    """Injects, creep tumors and transfusions."""
-    found = []
-    queens = scene.of(ids.UNIT_QUEEN)
-    ready = queens[scene.own["energy"][queens] >= 25]
-    halls = _without(scene, scene.halls, ids.BUFF_INJECT)
-    for queen in ready[:2]:
-        x, y = scene.point(int(queen))
-        tags = (int(scene.tags[queen]),)
-        hall = scene.nearest(halls, x, y)
+def _zerg_energy(situation: Situation, dice: Dice) -> list[Intent]:
+    """Injects larvae and spreads creep tumors."""
+    intents = []
+    queens = situation.with_energy(situation.of_type(ids.UNIT_QUEEN), _QUEEN_ENERGY)
+    halls = situation.without_buff(situation.halls, ids.BUFF_INJECT)
+    for queen in queens[:2]:
+        x, y = situation.point(int(queen))
+        tags = situation.tag(queen)
+        hall = situation.nearest(halls, x, y)
         if hall >= 0 and not dice.chance(0.2):
-            tag = int(scene.tags[hall])
-            found.append(
-                Intent(_A["Effect_InjectLarva"], tags, target_tag=tag, where=(x, y))
-            )
+            ability = _ABILITIES["Effect_InjectLarva"]
+            tag = int(situation.tags[hall])
+            intents.append(Intent(ability, tags, target_tag=tag, where=(x, y)))
             halls = halls[halls != hall]
         else:
             spot = (x + dice.below(9) - 4.0, y + dice.below(9) - 4.0)
-            found.append(Intent(3691, tags, point=spot, where=spot))
-    tumors = scene.of(ids.UNIT_CREEP_TUMOR_BURROWED)
-    fresh = tumors[scene.own["wait"][tumors] == 0]
+            intents.append(Intent(ABILITY_CREEP_TUMOR, tags, point=spot, where=spot))
+    tumors = situation.of_type(ids.UNIT_CREEP_TUMOR_BURROWED)
+    fresh = tumors[situation.own["wait"][tumors] == 0]
     if len(fresh) and dice.chance(0.5):
         tumor = int(fresh[0])
-        x, y = scene.point(tumor)
+        x, y = situation.point(tumor)
         spot = (x + dice.below(15) - 7.0, y + dice.below(15) - 7.0)
-        found.append(Intent(3691, (int(scene.tags[tumor]),), point=spot, where=spot))
-    return found
+        tags = situation.tag(tumor)
+        intents.append(Intent(ABILITY_CREEP_TUMOR, tags, point=spot, where=spot))
+    return intents
 
 
-def _terran_fight(scene: Scene, dice: Dice) -> list[Intent]:
-    """Stim, siege, cloak, turrets, afterburners."""
-    found = []
-    bio = _engaged(scene, scene.of(_U("Marine"), _U("Marauder")))
-    if len(bio) >= 4 and scene.world.upgrades[scene.player, 15]:
-        fit = bio[scene.own["health"][bio] > 30]
-        fit = _without(scene, _without(scene, fit, 27), 24)
-        if len(fit) >= 3:
-            found.append(Intent(3675, _tags(scene, fit)))
-    tanks = _engaged(scene, scene.of(_U("SiegeTank")))
-    if len(tanks):
-        found.append(Intent(_A["Morph_SiegeMode"], _tags(scene, tanks)))
-    sieged = scene.of(_U("SiegeTankSieged"))
-    calm = sieged[scene.own["engaged"][sieged] == 0]
-    if len(calm) and dice.chance(0.5):
-        found.append(Intent(_A["Morph_Unsiege"], _tags(scene, calm)))
-    banshees = scene.of(_U("Banshee"))
-    if len(banshees) and scene.world.upgrades[scene.player, 20]:
-        bold = banshees[(scene.own["cloaked"][banshees] == 0)]
-        bold = bold[scene.own["energy"][bold] > 60]
-        fighting = _engaged(scene, bold)
-        if len(fighting):
-            found.append(Intent(3676, _tags(scene, fighting)))
-        hidden = banshees[scene.own["cloaked"][banshees] == 1]
-        calm = hidden[scene.own["engaged"][hidden] == 0]
-        if len(calm) and dice.chance(0.3):
-            found.append(Intent(3677, _tags(scene, calm)))
-    ravens = scene.of(_U("Raven"))
-    ravens = ravens[scene.own["energy"][ravens] >= 50]
-    if len(ravens) and len(scene.enemies):
-        spot = (float(scene.enemies["x"][0]), float(scene.enemies["y"][0]))
-        found.append(
-            Intent(1764, (int(scene.tags[ravens[0]]),), point=spot, where=spot)
-        )
-    return found
+# Abilities of the army in battle
 
 
-def _terran_chores(scene: Scene, dice: Dice) -> list[Intent]:
-    """Bunkers, depots, medivacs, vikings, a barracks that moves, repairs."""
-    found = []
-    bunkers = scene.of(ids.UNIT_BUNKER)
-    room = bunkers[scene.own["cargo_used"][bunkers] < 4]
-    marines = scene.of(_U("Marine"))
-    if len(room) and len(marines) > 5:
-        bunker = int(room[0])
-        soldier = scene.nearest(marines, *scene.point(bunker))
-        tag = int(scene.tags[soldier])
-        found.append(Intent(3668, (int(scene.tags[bunker]),), target_tag=tag))
-    depots = scene.of(_U("SupplyDepot"))
-    if len(depots) and dice.chance(0.25):
-        found.append(Intent(_A["Morph_SupplyDepot_Lower"], _tags(scene, depots[:6])))
-    medivacs = scene.of(ids.UNIT_MEDIVAC)
-    empty = medivacs[scene.own["cargo_used"][medivacs] == 0]
-    loaded = medivacs[scene.own["cargo_used"][medivacs] >= 4]
-    if len(loaded):
-        carrier = int(loaded[0])
-        spot = scene.point(carrier)
-        found.append(Intent(3669, (int(scene.tags[carrier]),), point=spot, where=spot))
-    elif len(empty) and len(marines) > 8 and dice.chance(0.08):
-        carrier = int(empty[0])
-        near = marines[:6]
-        tag = int(scene.tags[carrier])
-        found.append(Intent(1, _tags(scene, near), target_tag=tag))
-    if len(medivacs) and dice.chance(0.05):
-        found.append(
-            Intent(_A["Effect_MedivacIgniteAfterburners"], _tags(scene, medivacs))
-        )
-    hurt = np.flatnonzero(
-        scene.done
-        & (scene.unit_rules["structure"][scene.types] != 0)
-        & (scene.own["health"] < 0.8 * scene.own["health_max"])
-    )
-    if len(hurt) and len(scene.workers) > 6:
-        target = int(hurt[0])
-        worker = scene.nearest(free_workers(scene), *scene.point(target))
-        tag = int(scene.tags[target])
-        if worker >= 0:
-            found.append(Intent(3685, (int(scene.tags[worker]),), target_tag=tag))
-    vikings = scene.of(_U("VikingFighter"))
-    air = scene.enemies["flying"] == 1
-    calm = vikings[scene.own["engaged"][vikings] == 0]
-    if len(calm) and len(scene.enemies) > 3 and not np.any(air):
-        found.append(Intent(_A["Morph_VikingAssaultMode"], _tags(scene, calm)))
-    landed = scene.of(_U("VikingAssault"))
-    if len(landed) and (np.any(air) or dice.chance(0.05)):
-        found.append(Intent(_A["Morph_VikingFighterMode"], _tags(scene, landed)))
-    return found
+def _terran_fight(situation: Situation, dice: Dice) -> list[Intent]:
+    """Uses stimpacks, siege mode, cloaks and turrets."""
+    return [
+        *_stim(situation),
+        *_sieges(situation, dice),
+        *_cloaks(situation, dice),
+        *_turrets(situation),
+    ]
 
 
-def _storm(scene: Scene, templars: np.ndarray) -> list[Intent]:
-    """Casts a storm where at least four enemies stand together."""
-    enemies = scene.enemies
-    ready = templars[scene.own["energy"][templars] >= 75]
-    soft = np.flatnonzero(scene.unit_rules["structure"][enemies["unit_type"]] == 0)
-    if len(ready) == 0 or len(soft) == 0:
+def _stim(situation: Situation) -> list[Intent]:
+    infantry = situation.engaged(situation.named("Marine", "Marauder"))
+    if len(infantry) < 4 or not situation.has_upgrade(_UPGRADE_STIM):
         return []
-    x, y = enemies["x"][soft], enemies["y"][soft]
+    fit = infantry[situation.own["health"][infantry] > 30]
+    fit = situation.without_buff(fit, ids.BUFF_STIM)
+    fit = situation.without_buff(fit, ids.BUFF_STIM_MARAUDER)
+    return [Intent(ABILITY_STIM, situation.tags_of(fit))] if len(fit) >= 3 else []
+
+
+def _sieges(situation: Situation, dice: Dice) -> list[Intent]:
+    intents = []
+    tanks = situation.engaged(situation.named("SiegeTank"))
+    if len(tanks):
+        siege = _ABILITIES["Morph_SiegeMode"]
+        intents.append(Intent(siege, situation.tags_of(tanks)))
+    calm = situation.calm(situation.named("SiegeTankSieged"))
+    if len(calm) and dice.chance(0.5):
+        unsiege = _ABILITIES["Morph_Unsiege"]
+        intents.append(Intent(unsiege, situation.tags_of(calm)))
+    return intents
+
+
+def _cloaks(situation: Situation, dice: Dice) -> list[Intent]:
+    intents = []
+    banshees = situation.named("Banshee")
+    if not len(banshees) or not situation.has_upgrade(_UPGRADE_CLOAK):
+        return []
+    visible = banshees[situation.own["cloaked"][banshees] == 0]
+    visible = visible[situation.own["energy"][visible] > 60]
+    fighting = situation.engaged(visible)
+    if len(fighting):
+        intents.append(Intent(ABILITY_CLOAK_ON, situation.tags_of(fighting)))
+    cloaked = banshees[situation.own["cloaked"][banshees] == 1]
+    calm = situation.calm(cloaked)
+    if len(calm) and dice.chance(0.3):
+        intents.append(Intent(ABILITY_CLOAK_OFF, situation.tags_of(calm)))
+    return intents
+
+
+def _turrets(situation: Situation) -> list[Intent]:
+    ravens = situation.with_energy(situation.named("Raven"), _TURRET_ENERGY)
+    enemies = situation.enemies
+    if not len(ravens) or not len(enemies):
+        return []
+    spot = (float(enemies["x"][0]), float(enemies["y"][0]))
+    ability = _ABILITIES["Effect_AutoTurret"]
+    return [Intent(ability, situation.tag(ravens[0]), point=spot, where=spot)]
+
+
+def _protoss_fight(situation: Situation, dice: Dice) -> list[Intent]:
+    """Uses guardian shields, hallucinations, storms, archons, blink and void rays."""
+    return [
+        *_sentries(situation, dice),
+        *_templars(situation),
+        *_blink(situation),
+        *_void_rays(situation),
+    ]
+
+
+def _sentries(situation: Situation, dice: Dice) -> list[Intent]:
+    ready = situation.with_energy(situation.named("Sentry"), _SENTRY_ENERGY)
+    if not len(ready):
+        return []
+    caster = situation.tag(ready[0])
+    if len(situation.engaged(ready)):
+        return [Intent(_ABILITIES["Effect_GuardianShield"], caster)]
+    if dice.chance(0.1):
+        name = _HALLUCINATIONS[dice.below(len(_HALLUCINATIONS))]
+        return [Intent(_ABILITIES[f"Hallucination_{name}"], caster)]
+    return []
+
+
+def _templars(situation: Situation) -> list[Intent]:
+    intents = []
+    templars = situation.named("HighTemplar")
+    can_storm = len(templars) and len(situation.enemies)
+    if can_storm and situation.has_upgrade(_UPGRADE_STORM):
+        intents += _storm(situation, templars)
+    spent = templars[situation.own["energy"][templars] < 40]
+    if len(spent) >= 2:
+        tags = situation.tags_of(spent[:2])
+        intents.append(Intent(_ABILITIES["Morph_Archon"], tags))
+    return intents
+
+
+def _storm(situation: Situation, templars: Indices) -> list[Intent]:
+    """Casts a storm where at least four enemies stand together."""
+    enemies = situation.enemies
+    ready = situation.with_energy(templars, _STORM_ENERGY)
+    is_structure = situation.unit_rules["structure"][enemies["unit_type"]] != 0
+    targets = np.flatnonzero(~is_structure)
+    if len(ready) == 0 or len(targets) == 0:
+        return []
+    x, y = enemies["x"][targets], enemies["y"][targets]
     gaps = np.abs(x[:, None] - x[None, :]) + np.abs(y[:, None] - y[None, :])
     crowd = (gaps < 3).sum(axis=1)
-    best = int(np.argmax(crowd))
-    if crowd[best] < 4:
+    middle = int(np.argmax(crowd))
+    if crowd[middle] < 4:
         return []
-    spot = (float(x[best]), float(y[best]))
-    tags = (int(scene.tags[scene.nearest(ready, *spot)]),)
-    return [Intent(1036, tags, point=spot, where=spot)]
+    spot = (float(x[middle]), float(y[middle]))
+    tags = situation.tag(situation.nearest(ready, *spot))
+    return [Intent(_ABILITIES["Effect_PsiStorm"], tags, point=spot, where=spot)]
 
 
-def _protoss_fight(scene: Scene, dice: Dice) -> list[Intent]:
-    """Guardian shields, hallucinations, storms, blink, void rays, archons."""
-    found = []
-    sentries = scene.of(_U("Sentry"))
-    rich = sentries[scene.own["energy"][sentries] >= 75]
-    if len(rich):
-        caster = (int(scene.tags[rich[0]]),)
-        if len(_engaged(scene, rich)):
-            found.append(Intent(_A["Effect_GuardianShield"], caster))
-        elif dice.chance(0.1):
-            names = ("Phoenix", "Stalker", "Zealot", "Immortal", "VoidRay", "Archon")
-            name = names[dice.below(len(names))]
-            found.append(Intent(_A[f"Hallucination_{name}"], caster))
-    enemies = scene.enemies
-    templars = scene.of(_U("HighTemplar"))
-    if len(templars) and len(enemies) and scene.world.upgrades[scene.player, 52]:
-        found += _storm(scene, templars)
-    spent = templars[scene.own["energy"][templars] < 40]
-    if len(spent) >= 2:
-        found.append(Intent(_A["Morph_Archon"], _tags(scene, spent[:2])))
-    stalkers = _engaged(scene, scene.of(_U("Stalker")))
-    if len(stalkers) and scene.world.upgrades[scene.player, 87]:
-        weak = stalkers[scene.own["shield"][stalkers] < 5]
-        weak = weak[scene.own["wait"][weak] <= scene.loop]
-        if len(weak) and len(enemies):
-            x, y = scene.point(int(weak[0]))
-            ex, ey = mean(enemies["x"]), mean(enemies["y"])
-            length = max(distance(x - ex, y - ey), 1.0)
-            spot = (x + (x - ex) / length * 7, y + (y - ey) / length * 7)
-            found.append(Intent(3687, (int(scene.tags[weak[0]]),), point=spot))
-    rays = _engaged(scene, scene.of(_U("VoidRay")))
-    if len(rays):
-        found.append(Intent(_A["Effect_VoidRayPrismaticAlignment"], _tags(scene, rays)))
-    return found
-
-
-def _protoss_chores(scene: Scene, dice: Dice) -> list[Intent]:
-    """Warp prisms that carry or phase."""
-    found = []
-    prisms = scene.of(_U("WarpPrism"))
-    if len(prisms) and dice.chance(0.2):
-        prism = int(prisms[0])
-        tags = (int(scene.tags[prism]),)
-        if scene.own["cargo_used"][prism] > 0:
-            found.append(Intent(3669, tags, point=scene.point(prism)))
-        elif dice.chance(0.5):
-            found.append(Intent(_A["Morph_WarpPrismPhasingMode"], tags))
-        else:
-            walkers = scene.of(_U("Zealot"), _U("Stalker"))
-            if len(walkers):
-                tag = int(scene.tags[scene.nearest(walkers, *scene.point(prism))])
-                found.append(Intent(3668, tags, target_tag=tag))
-    phasing = scene.of(_U("WarpPrismPhasing"))
-    if len(phasing) and dice.chance(0.2):
-        found.append(Intent(_A["Morph_WarpPrismTransportMode"], _tags(scene, phasing)))
-    return found
-
-
-def _zerg_fight(scene: Scene, dice: Dice) -> list[Intent]:
-    """Biles, burrowing, changelings, transfusions."""
-    found = []
-    enemies = scene.enemies
-    ravagers = scene.of(_U("Ravager"))
-    ready = ravagers[scene.own["wait"][ravagers] <= scene.loop]
-    if len(ready) and len(enemies):
-        x, y = scene.point(int(ready[0]))
-        dx, dy = enemies["x"] - x, enemies["y"] - y
-        near = int(np.argmin(dx * dx + dy * dy))
-        if dx[near] ** 2 + dy[near] ** 2 < 120:
-            spot = (float(enemies["x"][near]), float(enemies["y"][near]))
-            found.append(
-                Intent(2338, (int(scene.tags[ready[0]]),), point=spot, where=spot)
-            )
-    if scene.world.upgrades[scene.player, 64]:
-        roaches = scene.of(_U("Roach"))
-        weak = roaches[scene.own["health"][roaches] < 50]
-        if len(weak):
-            found.append(Intent(3661, _tags(scene, weak)))
-        under = scene.of(_U("RoachBurrowed"), _U("ZerglingBurrowed"))
-        healed = under[
-            scene.own["health"][under] > 0.9 * scene.own["health_max"][under]
-        ]
-        if len(healed):
-            found.append(Intent(3662, _tags(scene, healed)))
-        lings = scene.of(_U("Zergling"))
-        if len(lings) > 6 and dice.chance(0.02):
-            found.append(Intent(3661, (int(scene.tags[lings[0]]),)))
-    return found
-
-
-def _zerg_chores(scene: Scene, dice: Dice) -> list[Intent]:
-    """Overlords that scout, watch and carry; overseers; changelings; transfusions."""
-    found = []
-    overlords = scene.of(ids.UNIT_OVERLORD)
-    idle = overlords[scene.orders[overlords] == 0]
-    if len(idle) and dice.chance(0.08):
-        bases = scene.game.map.bases
-        base = bases[dice.below(len(bases))]
-        found.append(Intent(3794, (int(scene.tags[idle[0]]),), point=(base.x, base.y)))
-    if scene.counts[_U("Lair")] and len(overlords) > 3:
-        overseer, transport = _A["Morph_Overseer"], _A["Morph_OverlordTransport"]
-        few = scene.total(_U("Overseer")) < 2
-        if few and scene.can_pay(overseer) and dice.chance(0.5):
-            scene.spend(overseer)
-            found.append(Intent(overseer, (int(scene.tags[overlords[-1]]),)))
-        elif scene.total(_U("OverlordTransport")) < 1 and scene.can_pay(transport):
-            scene.spend(transport)
-            found.append(Intent(transport, (int(scene.tags[overlords[0]]),)))
-    carriers = scene.of(_U("OverlordTransport"))
-    if len(carriers) and dice.chance(0.2):
-        carrier = int(carriers[0])
-        tags = (int(scene.tags[carrier]),)
-        lings = scene.of(_U("Zergling"), _U("Roach"))
-        if scene.own["cargo_used"][carrier]:
-            found.append(Intent(3669, tags, point=scene.point(carrier)))
-        elif len(lings):
-            tag = int(scene.tags[scene.nearest(lings, *scene.point(carrier))])
-            found.append(Intent(3668, tags, target_tag=tag))
-    overseers = scene.of(_U("Overseer"))
-    rich = overseers[scene.own["energy"][overseers] >= 50]
-    if len(rich) and dice.chance(0.2):
-        found.append(Intent(181, (int(scene.tags[rich[0]]),)))
-    queens = scene.of(ids.UNIT_QUEEN)
-    ready = queens[scene.own["energy"][queens] >= 50]
-    hurt = queens[scene.own["health"][queens] < 60]
-    if len(ready) and len(hurt) and hurt[0] != ready[0]:
-        tag = int(scene.tags[hurt[0]])
-        found.append(Intent(1664, (int(scene.tags[ready[0]]),), target_tag=tag))
-    return found
-
-
-def _scout(scene: Scene, dice: Dice) -> list[Intent]:
-    """Sends a worker around some bases, and home again: orders one after the other."""
-    rarely = scene.loop > 1200 and len(scene.workers) > 14 and dice.chance(0.02)
-    free = free_workers(scene)
-    if not rarely or len(scene.halls) == 0 or len(free) == 0:
+def _blink(situation: Situation) -> list[Intent]:
+    """Lets a stalker without shields blink away from the enemies."""
+    stalkers = situation.engaged(situation.named("Stalker"))
+    enemies = situation.enemies
+    if not len(stalkers) or not situation.has_upgrade(_UPGRADE_BLINK):
         return []
-    patch = patch_near(scene, *scene.point(int(scene.halls[0])))
-    tags = (int(scene.tags[free[dice.below(len(free))]]),)
-    bases = scene.game.map.bases
-    tour = [bases[dice.below(len(bases))] for _ in range(4)]
-    found = [
-        Intent(3794, tags, point=(base.x, base.y), queued=index > 0)
-        for index, base in enumerate(tour)
-    ]
-    if patch:
-        found.append(Intent(3666, tags, target_tag=patch, queued=True))
-    return found
+    weak = stalkers[situation.own["shield"][stalkers] < 5]
+    weak = weak[situation.own["wait"][weak] <= situation.loop]
+    if not len(weak) or not len(enemies):
+        return []
+    x, y = situation.point(int(weak[0]))
+    enemy_x, enemy_y = mean(enemies["x"]), mean(enemies["y"])
+    length = max(distance(x - enemy_x, y - enemy_y), 1.0)
+    spot = (x + (x - enemy_x) / length * 7, y + (y - enemy_y) / length * 7)
+    return [Intent(ABILITY_BLINK, situation.tag(weak[0]), point=spot)]
 
 
-_ROUTINE: dict[int, Callable[[Scene, Dice], list[Intent]]] = {
-    1: _orbital,
-    2: _queen_work,
-    3: _chrono,
+def _void_rays(situation: Situation) -> list[Intent]:
+    rays = situation.engaged(situation.named("VoidRay"))
+    if not len(rays):
+        return []
+    ability = _ABILITIES["Effect_VoidRayPrismaticAlignment"]
+    return [Intent(ability, situation.tags_of(rays))]
+
+
+def _zerg_fight(situation: Situation, dice: Dice) -> list[Intent]:
+    """Uses corrosive bile, and burrows weak roaches."""
+    return [*_bile(situation), *_burrow(situation, dice)]
+
+
+def _bile(situation: Situation) -> list[Intent]:
+    enemies = situation.enemies
+    ravagers = situation.named("Ravager")
+    ready = ravagers[situation.own["wait"][ravagers] <= situation.loop]
+    if not len(ready) or not len(enemies):
+        return []
+    x, y = situation.point(int(ready[0]))
+    dx, dy = enemies["x"] - x, enemies["y"] - y
+    nearest = int(np.argmin(dx * dx + dy * dy))
+    if dx[nearest] ** 2 + dy[nearest] ** 2 >= _BILE_RANGE_SQUARED:
+        return []
+    spot = (float(enemies["x"][nearest]), float(enemies["y"][nearest]))
+    ability = _ABILITIES["Effect_CorrosiveBile"]
+    return [Intent(ability, situation.tag(ready[0]), point=spot, where=spot)]
+
+
+def _burrow(situation: Situation, dice: Dice) -> list[Intent]:
+    intents = []
+    if not situation.has_upgrade(_UPGRADE_BURROW):
+        return []
+    roaches = situation.named("Roach")
+    weak = roaches[situation.own["health"][roaches] < 50]
+    if len(weak):
+        intents.append(Intent(ABILITY_BURROW_DOWN, situation.tags_of(weak)))
+    burrowed = situation.named("RoachBurrowed", "ZerglingBurrowed")
+    health = situation.own["health"][burrowed]
+    healed = burrowed[health > 0.9 * situation.own["health_max"][burrowed]]
+    if len(healed):
+        intents.append(Intent(ABILITY_BURROW_UP, situation.tags_of(healed)))
+    zerglings = situation.named("Zergling")
+    if len(zerglings) > 6 and dice.chance(0.02):
+        intents.append(Intent(ABILITY_BURROW_DOWN, situation.tag(zerglings[0])))
+    return intents
+
+
+_ENERGY: dict[int, Callable[[Situation, Dice], list[Intent]]] = {
+    TERRAN: _terran_energy,
+    ZERG: _zerg_energy,
+    PROTOSS: _protoss_energy,
 }
-_CHORES: dict[int, Callable[[Scene, Dice], list[Intent]]] = {
-    1: _terran_chores,
-    2: _zerg_chores,
-    3: _protoss_chores,
-}
-_FIGHT: dict[int, Callable[[Scene, Dice], list[Intent]]] = {
-    1: _terran_fight,
-    2: _zerg_fight,
-    3: _protoss_fight,
+_FIGHT: dict[int, Callable[[Situation, Dice], list[Intent]]] = {
+    TERRAN: _terran_fight,
+    ZERG: _zerg_fight,
+    PROTOSS: _protoss_fight,
 }
 
 
-def energy(scene: Scene, dice: Dice) -> list[Intent]:
+def energy(situation: Situation, dice: Dice) -> list[Intent]:
     """Spends the energy of town halls and queens, which is part of the economy."""
-    return _ROUTINE[scene.race](scene, dice)
+    return _ENERGY[situation.race](situation, dice)
 
 
-def chores(scene: Scene, dice: Dice) -> list[Intent]:
-    """Does what has nothing to do with winning today."""
-    return [*_scout(scene, dice), *_CHORES[scene.race](scene, dice)]
-
-
-def fight(scene: Scene, dice: Dice) -> list[Intent]:
+def fight(situation: Situation, dice: Dice) -> list[Intent]:
     """Uses abilities of the army in battle."""
-    return _FIGHT[scene.race](scene, dice)
+    return _FIGHT[situation.race](situation, dice)

@@ -1,35 +1,49 @@
-"""How a bot uses its army: gathering, defending, attacking, giving up.
+"""How a bot uses its army: gathering, defending, attacking, and when to give up.
 
-In: a scene and the army's memory. Out: intents. The bot judges by what it sees: enemy units
-in sight, buildings it remembers, and where the enemy must have started.
+In: a situation and the army's `Front`, which remembers what the army is doing. Out: intents. A bot judges
+by what its player may know: enemy units in sight, enemy buildings it remembers, and the start location
+of the enemy. Must not know: what is built.
 """
 
 import dataclasses
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
 from starmill.engines.skirmish.players import macro
-from starmill.engines.skirmish.players.situation import (
-    Dice,
+from starmill.engines.skirmish.players.dice import Dice
+from starmill.engines.skirmish.players.intents import (
+    ABILITY_ATTACK,
+    ABILITY_MOVE,
+    GROUP_ARMY,
     Intent,
-    Scene,
-    distance,
-    mean,
 )
+from starmill.engines.skirmish.players.situation import Situation, distance, mean
+from starmill.engines.skirmish.simulation import ids
 
-ATTACK, MOVE = 3674, 3794
-HOME_RADIUS = 24.0  # enemies this near a town hall are defended against
-IMPATIENT_LOOP = 9000
+HOME_RADIUS = 24.0  # enemies this near to a town hall are defended against
+IMPATIENT_LOOP = 9000  # from here on, smaller armies attack
+_NEVER = -1000  # loop of an order that was not given
+_FULL_SUPPLY = 185
+_GATHER_RADIUS_SQUARED = 90.0
 
 
 @dataclasses.dataclass
 class Front:
     """What the bot's army is doing.
 
-    attacking: whether it is out. target: where to. wave: food at which the next attack starts.
-    control: 0 to 1, how well it is led. last_order: loop of the last army-wide order.
-    balance: value killed less value lost, of fights long past. peak_food: most ever used.
+    Attributes:
+        wave: supply of the army at which the next attack starts.
+        control: how well the army is led, 0 to 1.
+        start, enemy_start: (x, y) of the two start locations.
+        attacking: whether the army is on the attack.
+        target: (x, y) that it attacks; meaningless unless attacking.
+        last_order: loop of the last order to the whole army.
+        searched: how many places it has searched for enemies.
+        began_food: supply of the army when the attack began; meaningless unless attacking.
+        balance: value killed less value lost, averaged so that old fights fade.
+        peak_food: the most supply ever in use.
     """
 
     wave: float
@@ -38,36 +52,36 @@ class Front:
     enemy_start: tuple[float, float]
     attacking: bool = False
     target: tuple[float, float] = (0.0, 0.0)
-    last_order: int = -1000
+    last_order: int = _NEVER
     searched: int = 0
     began_food: float = 0.0
     balance: int = 0
     peak_food: float = 0.0
 
 
-def rally_point(scene: Scene, front: Front) -> tuple[float, float]:
-    """Returns where the army waits: before the outermost base, towards the enemy."""
-    if len(scene.halls) == 0:
+def rally_point(situation: Situation, front: Front) -> tuple[float, float]:
+    """Returns where the army waits: in front of the outermost base, towards the enemy."""
+    if len(situation.halls) == 0:
         return front.start
-    ex, ey = front.enemy_start
-    hall = scene.nearest(scene.halls, ex, ey)
-    x, y = scene.point(hall)
-    length = max(distance(ex - x, ey - y), 1.0)
-    return x + (ex - x) / length * 7.0, y + (ey - y) / length * 7.0
+    enemy_x, enemy_y = front.enemy_start
+    hall = situation.nearest(situation.halls, enemy_x, enemy_y)
+    x, y = situation.point(hall)
+    length = max(distance(enemy_x - x, enemy_y - y), 1.0)
+    return x + (enemy_x - x) / length * 7.0, y + (enemy_y - y) / length * 7.0
 
 
-def threat(scene: Scene) -> tuple[float, float, float] | None:
-    """Returns the place and strength of enemies near own bases, None if there are none."""
-    enemies = scene.enemies
-    if len(enemies) == 0 or len(scene.halls) == 0:
+def threat(situation: Situation) -> tuple[float, float, float] | None:
+    """Returns x, y and the supply of enemies near own bases; None if there are none."""
+    enemies = situation.enemies
+    if len(enemies) == 0 or len(situation.halls) == 0:
         return None
-    hx, hy = scene.x[scene.halls], scene.y[scene.halls]
-    dx = enemies["x"][:, None] - hx[None, :]
-    dy = enemies["y"][:, None] - hy[None, :]
+    hall_x, hall_y = situation.x[situation.halls], situation.y[situation.halls]
+    dx = enemies["x"][:, None] - hall_x[None, :]
+    dy = enemies["y"][:, None] - hall_y[None, :]
     near = (dx * dx + dy * dy).min(axis=1) < HOME_RADIUS * HOME_RADIUS
-    rule = scene.unit_rules[enemies["unit_type"]]
+    rule = situation.unit_rules[enemies["unit_type"]]
     near &= (rule["ground_damage"] > 0) | (rule["structure"] == 0)
-    near &= rule["provides"] == 0
+    near &= rule["provides"] == 0  # overlords only look
     if not np.any(near):
         return None
     first = int(np.flatnonzero(near)[0])
@@ -75,155 +89,169 @@ def threat(scene: Scene) -> tuple[float, float, float] | None:
     return float(enemies["x"][first]), float(enemies["y"][first]), strength
 
 
-def next_target(scene: Scene, front: Front, dice: Dice) -> tuple[float, float]:
-    """Returns where to attack: the nearest known enemy building, else a place to search."""
-    memory = scene.world.snapshots[scene.player]
-    memory = memory[(memory["alive"] == 1) & (memory["owner"] == 3 - scene.player)]
-    structures = scene.unit_rules["structure"][scene.enemies["unit_type"]] != 0
-    xs = np.concatenate([scene.enemies["x"][structures], memory["x"]])
-    ys = np.concatenate([scene.enemies["y"][structures], memory["y"]])
+def next_target(situation: Situation, front: Front, dice: Dice) -> tuple[float, float]:
+    """Returns the nearest known enemy building, or a place to search if none is known."""
+    memory = macro.remembered_enemies(situation)
+    enemies = situation.enemies
+    structures = situation.unit_rules["structure"][enemies["unit_type"]] != 0
+    xs = np.concatenate([enemies["x"][structures], memory["x"]])
+    ys = np.concatenate([enemies["y"][structures], memory["y"]])
     if len(xs):
-        cx = mean(scene.x[scene.army]) if len(scene.army) else front.start[0]
-        cy = mean(scene.y[scene.army]) if len(scene.army) else front.start[1]
-        best = int(np.argmin((xs - cx) ** 2 + (ys - cy) ** 2))
-        return float(xs[best]), float(ys[best])
-    ex, ey = front.enemy_start
-    if scene.world.visibility[scene.player, int(ey), int(ex)] == 0:
-        return ex, ey
-    bases = scene.game.map.bases
+        army, (x, y) = situation.army, front.start
+        if len(army):
+            x, y = mean(situation.x[army]), mean(situation.y[army])
+        nearest = int(np.argmin((xs - x) ** 2 + (ys - y) ** 2))
+        return float(xs[nearest]), float(ys[nearest])
+    x, y = front.enemy_start
+    if situation.world.visibility[situation.player, int(y), int(x)] == 0:
+        return x, y
+    bases = situation.game.map.bases
     base = bases[(front.searched // 3 + dice.below(2)) % len(bases)]
     front.searched += 1
     if front.searched > 6 * len(bases) and dice.chance(0.5):
-        x0, y0, x1, y1 = scene.game.map.playable
+        x0, y0, x1, y1 = situation.game.map.playable
         return float(x0 + dice.below(x1 - x0)), float(y0 + dice.below(y1 - y0))
     return base.x, base.y
 
 
-def going_out(scene: Scene) -> np.ndarray:
-    """Returns the army that goes out: all but queens."""
-    army = scene.army
-    return army[scene.types[army] != 126]
+def fighters(situation: Situation) -> NDArray[np.int64]:
+    """Returns the units that go on attacks: the army without queens."""
+    army = situation.army
+    return army[situation.types[army] != ids.UNIT_QUEEN]
 
 
-def lead(scene: Scene, front: Front, dice: Dice) -> list[Intent]:
+def lead(situation: Situation, front: Front, dice: Dice) -> list[Intent]:
     """Returns the army's orders for this moment."""
-    fighters = going_out(scene)
-    danger = threat(scene)
+    units = fighters(situation)
+    danger = threat(situation)
     if danger is not None:
-        intent = _defend(scene, front, danger)
-        if intent is not None:
-            return intent
-    if len(fighters) == 0:
+        intents = _defend(situation, front, danger)
+        if intents is not None:
+            return intents
+    if len(units) == 0:
         front.attacking = False
         return []
     if front.attacking:
-        return _press(scene, front, fighters, dice)
-    strong = scene.food_army >= _wave(scene, front) or scene.food_used >= 185
-    strong = strong or _has_won_a_fight(scene, front)
-    if strong:
+        return _press(situation, front, units, dice)
+    is_strong = (
+        situation.food_army >= _wave(situation, front)
+        or situation.food_used >= _FULL_SUPPLY
+    )
+    if is_strong or _has_won_a_fight(situation, front):
         front.attacking = True
-        front.target = next_target(scene, front, dice)
-        front.last_order = -1000
-        front.began_food = scene.food_army
-        return _press(scene, front, fighters, dice)
-    return _gather(scene, front, fighters)
+        front.target = next_target(situation, front, dice)
+        front.last_order = _NEVER
+        front.began_food = situation.food_army
+        return _press(situation, front, units, dice)
+    return _gather(situation, front, units)
 
 
-def _wave(scene: Scene, front: Front) -> float:
-    """Returns the food at which the army goes out; patience wears thin in long games."""
-    patience = 1.0 - max(scene.loop - IMPATIENT_LOOP, 0) / 12000.0
+def _wave(situation: Situation, front: Front) -> float:
+    """Returns the supply at which the army attacks. It falls in long games."""
+    patience = 1.0 - max(situation.loop - IMPATIENT_LOOP, 0) / 12000.0
     return front.wave * max(patience, 0.35)
 
 
-def _has_won_a_fight(scene: Scene, front: Front) -> bool:
-    """Returns whether the enemy has just lost so much more that now is the time to go."""
-    record = scene.world.players[scene.player]
+def _has_won_a_fight(situation: Situation, front: Front) -> bool:
+    """Returns whether the enemy has just lost so much more that the army should attack."""
+    record = situation.world.players[situation.player]
     killed = int(record["killed_minerals"] + record["killed_vespene"])
     balance = killed - int(record["lost_minerals"] + record["lost_vespene"])
-    won = balance - front.balance > 700 and scene.food_army > 0.55 * front.wave
+    won = balance - front.balance > 700 and situation.food_army > 0.55 * front.wave
     # Old fights count less and less.
     front.balance += (balance - front.balance) // 16
-    return won and threat(scene) is None
+    return won and threat(situation) is None
 
 
 def _defend(
-    scene: Scene, front: Front, danger: tuple[float, float, float]
+    situation: Situation, front: Front, danger: tuple[float, float, float]
 ) -> list[Intent] | None:
     """Returns the answer to an attack on own bases; None if the army should not come back."""
     x, y, strength = danger
-    army = scene.army
-    if front.attacking and strength < 0.25 * scene.food_army:
+    army = situation.army
+    if front.attacking and strength < 0.25 * situation.food_army:
         return None
-    if scene.loop - front.last_order < 40 and not front.attacking:
+    if situation.loop - front.last_order < 40 and not front.attacking:
         return []
-    front.last_order = scene.loop
+    front.last_order = situation.loop
     helpers = army
-    alone = len(army) == 0 or scene.food_army < strength * 0.5
-    # Workers fight when a few enemies are at the door and there is nobody else.
-    if alone and strength <= 8 and len(scene.workers) > 8:
-        free = macro.free_workers(scene)
-        dx, dy = scene.x[free] - x, scene.y[free] - y
-        close = free[np.argsort(dx * dx + dy * dy, kind="stable")]
-        helpers = np.concatenate([army, close[: int(strength * 2)]])
+    is_weak = len(army) == 0 or situation.food_army < strength * 0.5
+    # Workers fight against a few enemies when the army is too weak.
+    if is_weak and strength <= 8 and len(situation.workers) > 8:
+        free = macro.free_workers(situation)
+        dx, dy = situation.x[free] - x, situation.y[free] - y
+        nearest = free[np.argsort(dx * dx + dy * dy, kind="stable")]
+        helpers = np.concatenate([army, nearest[: int(strength * 2)]])
     if len(helpers) == 0:
         return []
     front.attacking = False
-    tags = tuple(int(t) for t in scene.tags[helpers])
-    return [Intent(ATTACK, tags, point=(x, y), where=(x, y), group=1)]
+    tags = situation.tags_of(helpers)
+    return [Intent(ABILITY_ATTACK, tags, point=(x, y), where=(x, y), group=GROUP_ARMY)]
 
 
 def _press(
-    scene: Scene, front: Front, fighters: np.ndarray, dice: Dice
+    situation: Situation, front: Front, units: NDArray[np.int64], dice: Dice
 ) -> list[Intent]:
     """Keeps an attack going: new targets, stragglers, retreat when it fails."""
-    xs, ys = scene.x[fighters], scene.y[fighters]
-    brave = 0.45 if scene.loop < IMPATIENT_LOOP else 0.2
-    beaten = scene.food_army < brave * front.began_food
-    if beaten and scene.food_army < _wave(scene, front) * 0.6:
+    tags = situation.tags_of(units)
+    if _is_beaten(situation, front):
         front.attacking = False
         front.wave = min(front.wave * 1.15 + 4.0, 130.0)
-        home = rally_point(scene, front)
-        tags = tuple(int(t) for t in scene.tags[fighters])
-        return [Intent(MOVE, tags, point=home, where=home, group=1)]
-    due = scene.loop - front.last_order > int(260 - 160 * front.control)
-    idle = fighters[scene.orders[fighters] == 0]
-    arrived = len(idle) * 2 > len(fighters)
-    if arrived:
-        front.target = next_target(scene, front, dice)
-    elif not due:
+        home = rally_point(situation, front)
+        return [Intent(ABILITY_MOVE, tags, point=home, where=home, group=GROUP_ARMY)]
+    is_due = situation.loop - front.last_order > int(260 - 160 * front.control)
+    idle = units[situation.orders[units] == 0]
+    if len(idle) * 2 > len(units):
+        front.target = next_target(situation, front, dice)
+    elif not is_due:
         return []
-    front.last_order = scene.loop
-    tx, ty = front.target
-    tags = tuple(int(t) for t in scene.tags[fighters])
-    # A well-led army goes as one: those ahead wait for the rest before the last stretch.
+    front.last_order = situation.loop
+    # A well-led army stays together: those ahead wait for the rest before the last stretch.
+    xs, ys = situation.x[units], situation.y[units]
     dx, dy = xs - mean(xs), ys - mean(ys)
     spread = math.sqrt(mean(dx * dx + dy * dy))
     middle = (float(np.median(xs)), float(np.median(ys)))
-    far = distance(tx - middle[0], ty - middle[1])
-    if spread > 14 and far > 30 and dice.chance(0.35 + 0.6 * front.control):
-        return [Intent(ATTACK, tags, point=middle, where=middle, group=1)]
-    return [Intent(ATTACK, tags, point=front.target, where=middle, group=1)]
+    target = front.target
+    way = distance(target[0] - middle[0], target[1] - middle[1])
+    if spread > 14 and way > 30 and dice.chance(0.35 + 0.6 * front.control):
+        target = middle
+    return [Intent(ABILITY_ATTACK, tags, point=target, where=middle, group=GROUP_ARMY)]
 
 
-def _gather(scene: Scene, front: Front, fighters: np.ndarray) -> list[Intent]:
+def _is_beaten(situation: Situation, front: Front) -> bool:
+    """Returns whether an attack has lost too much to go on."""
+    share = 0.45 if situation.loop < IMPATIENT_LOOP else 0.2
+    has_shrunk = situation.food_army < share * front.began_food
+    return has_shrunk and situation.food_army < _wave(situation, front) * 0.6
+
+
+def _gather(
+    situation: Situation, front: Front, units: NDArray[np.int64]
+) -> list[Intent]:
     """Brings idle fighters to the rally point."""
-    x, y = rally_point(scene, front)
-    dx, dy = scene.x[fighters] - x, scene.y[fighters] - y
-    away = fighters[(dx * dx + dy * dy > 90.0) & (scene.orders[fighters] == 0)]
+    x, y = rally_point(situation, front)
+    dx, dy = situation.x[units] - x, situation.y[units] - y
+    is_away = dx * dx + dy * dy > _GATHER_RADIUS_SQUARED
+    away = units[is_away & (situation.orders[units] == 0)]
     if len(away) == 0:
         return []
-    tags = tuple(int(t) for t in scene.tags[away])
-    return [Intent(ATTACK, tags, point=(x, y), where=scene.point(int(away[0])))]
+    where = situation.point(int(away[0]))
+    tags = situation.tags_of(away)
+    return [Intent(ABILITY_ATTACK, tags, point=(x, y), where=where)]
 
 
-def is_hopeless(scene: Scene, front: Front) -> bool:
-    """Returns whether a sensible player would leave: no way to make a fight of it."""
-    front.peak_food = max(front.peak_food, scene.food_used)
-    if len(scene.halls) == 0 and scene.minerals < 400 and scene.food_army < 6:
+def is_hopeless(situation: Situation, front: Front) -> bool:
+    """Returns whether a sensible player would surrender."""
+    front.peak_food = max(front.peak_food, situation.food_used)
+    is_poor = situation.minerals < 400 and situation.food_army < 6
+    if len(situation.halls) == 0 and is_poor:
         return True
-    if scene.loop < 2500:
+    if situation.loop < 2500:
         return False
-    if scene.food_used < 0.45 * front.peak_food and scene.food_army < 8:
+    if situation.food_used < 0.45 * front.peak_food and situation.food_army < 8:
         return True
-    danger = threat(scene)
-    return danger is not None and danger[2] > 14 and scene.food_army < 0.2 * danger[2]
+    danger = threat(situation)
+    if danger is None:
+        return False
+    strength = danger[2]
+    return strength > 14 and situation.food_army < 0.2 * strength

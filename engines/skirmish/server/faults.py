@@ -1,7 +1,7 @@
 """Misbehaviour on order: what the real game does wrong now and then, done at a chosen point.
 
 In: the file `faults.json` in the installation, or the same JSON in the environment variable
-STARMILL_SKIRMISH_FAULTS. Out: an `Orders` that the server and the game ask at each point.
+STARMILL_SKIRMISH_FAULTS. Out: a `FaultInjector` that the server and the game ask at each point.
 
     {"seed": 1, "rules": [{"kind": "crash", "loop": 500, "replay": "3f9a", "player": 1,
                            "attempts": [1], "probability": 0.2}]}
@@ -96,7 +96,7 @@ def draw(seed: int, rule: int, replay: str, player: int, attempt: int) -> float:
     return int.from_bytes(digest[:8], "big") / 2**64
 
 
-class Orders:
+class FaultInjector:
     """The rules, and which of them holds for what is being played now."""
 
     def __init__(
@@ -114,7 +114,9 @@ class Orders:
         self._leaked: list[bytes] = []
 
     @classmethod
-    def load(cls, data_dir: str, environ: Mapping[str, str] | None = None) -> "Orders":
+    def load(
+        cls, data_dir: str, environ: Mapping[str, str] | None = None
+    ) -> "FaultInjector":
         """Returns the orders for an installation: the variable's, else the file's, else none."""
         variables = os.environ if environ is None else environ
         file = Path(data_dir or ".") / FILE_NAME

@@ -36,7 +36,7 @@ class Seat:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Plan:
+class GameSetup:
     """Everything that both processes must agree on before the first loop."""
 
     map_name: str
@@ -69,18 +69,18 @@ class LiveGame:
 
     def __init__(
         self,
-        plan: Plan,
+        setup: GameSetup,
         player: int,
         version: versions.Version,
         *,
         peer: lockstep.Peer | None = None,
-        orders: faults.Orders | None = None,
+        injector: faults.FaultInjector | None = None,
     ) -> None:
-        self.plan = plan
+        self.setup = setup
         self.player = player
         self.peer = peer
         self._version = version
-        self._orders = orders or faults.Orders()
+        self._injector = injector or faults.FaultInjector()
         self.participants = tuple(
             members.Participant(
                 name=seat.name or f"Player {number}",
@@ -88,24 +88,24 @@ class LiveGame:
                 difficulty=seat.difficulty,
                 build=seat.build,
             )
-            for number, seat in enumerate(plan.seats, start=1)
+            for number, seat in enumerate(setup.seats, start=1)
         )
         self.start()
 
     def start(self) -> None:
         """Begins the game, or begins it anew."""
-        game_map = maps.MAPS[self.plan.map_name]
-        self.game = game.Game(game_map, self.plan.setups(), self.plan.seed)
+        game_map = maps.MAPS[self.setup.map_name]
+        self.game = game.Game(game_map, self.setup.setups(), self.setup.seed)
         first, second = self.participants
         self._recorder = recorder.Recorder(self.game, (first, second), self._version)
         self._bots = {
             number: bots.computer(
                 seat.difficulty,
                 self.game.players[number - 1].race,
-                self.plan.seed,
+                self.setup.seed,
                 seat.build,
             )
-            for number, seat in enumerate(self.plan.seats, start=1)
+            for number, seat in enumerate(self.setup.seats, start=1)
             if seat.difficulty
         }
         self._pending: list[game.Input] = []
@@ -134,9 +134,9 @@ class LiveGame:
         if self.peer is not None and loops:
             self.peer.announce(self.game.loop, target, self._pending, chat)
         while self.game.loop < target and self.game.result is None:
-            stop = self._orders.stop_at()
+            stop = self._injector.stop_at()
             if stop is not None and self.game.loop >= stop:
-                self._orders.crash()
+                self._injector.crash()
             quiet = self._quiet_until(target if stop is None else min(target, stop))
             if quiet > self.game.loop:
                 self.game.advance(quiet - self.game.loop)
@@ -144,7 +144,7 @@ class LiveGame:
                 self._play_one()
             if self.game.loop % _WATCH_LOOPS == 0:
                 self._drain()
-        self._orders.at_loop(self.game.loop)
+        self._injector.at_loop(self.game.loop)
         self._drain()
 
     def _quiet_until(self, target: int) -> int:
@@ -214,14 +214,14 @@ class LiveGame:
             self.peer.close()
 
 
-def plan_to_json(plan: Plan) -> dict[str, Any]:
-    """Returns a plan as the host sends it to whoever joins."""
-    return dataclasses.asdict(plan)
+def setup_to_json(setup: GameSetup) -> dict[str, Any]:
+    """Returns a setup as the host sends it to whoever joins."""
+    return dataclasses.asdict(setup)
 
 
-def plan_from_json(values: dict[str, Any] | None) -> Plan:
-    """Returns the plan that the host sent; EngineError if it sent none."""
+def setup_from_json(values: dict[str, Any] | None) -> GameSetup:
+    """Returns the setup that the host sent; EngineError if it sent none."""
     if values is None:
         raise errors.EngineError("the host broke off before the game began")
     first, second = (Seat(**seat) for seat in values["seats"])
-    return Plan(**{**values, "seats": (first, second)})
+    return GameSetup(**{**values, "seats": (first, second)})

@@ -1,6 +1,6 @@
 """Before a game begins: which map is meant, who plays, and how two processes find each other.
 
-In: create and join requests. Out: a map or an error, a `live.Plan`, a connection to the other
+In: create and join requests. Out: a map or an error, a `live_game.GameSetup`, a connection to the other
 process if there is one.
 """
 
@@ -62,11 +62,11 @@ def setup_error(wanted: sc2api_pb2.RequestCreateGame) -> str:
 
 def join(
     wanted: sc2api_pb2.RequestJoinGame,
-) -> tuple[live_game.Plan, int, lockstep.Peer | None]:
+) -> tuple[live_game.GameSetup, int, lockstep.Peer | None]:
     """Joins the game of another process, as player 2."""
     peer = lockstep.join(wanted.host_ip or _LOOPBACK, wanted.server_ports.game_port)
     peer.send({"race": int(wanted.race or 4), "name": text(wanted.player_name)})
-    return live_game.plan_from_json(peer.receive()), 2, peer
+    return live_game.setup_from_json(peer.receive()), 2, peer
 
 
 def host(
@@ -75,7 +75,7 @@ def host(
     game_map: maps.GameMap,
     *,
     default_seed: int,
-) -> tuple[live_game.Plan, int, lockstep.Peer | None]:
+) -> tuple[live_game.GameSetup, int, lockstep.Peer | None]:
     """Starts the game that this process created; waits for the other one if there is one.
 
     default_seed: where the request has none. The real game is random then; ours is not.
@@ -83,20 +83,20 @@ def host(
     me = live_game.Seat(race=int(wanted.race or 4), name=text(wanted.player_name))
     seats: list[live_game.Seat] = []
     player, peer = 0, None
-    for setup in created.player_setup:
-        if setup.type == sc2api_pb2.Computer:
+    for requested in created.player_setup:
+        if requested.type == sc2api_pb2.Computer:
             seats.append(
                 live_game.Seat(
-                    race=int(setup.race or 4),
-                    name=text(setup.player_name) or "Computer",
-                    difficulty=int(setup.difficulty or sc2api_pb2.VeryEasy),
-                    build=int(setup.ai_build or sc2api_pb2.RandomBuild),
+                    race=int(requested.race or 4),
+                    name=text(requested.player_name) or "Computer",
+                    difficulty=int(requested.difficulty or sc2api_pb2.VeryEasy),
+                    build=int(requested.ai_build or sc2api_pb2.RandomBuild),
                 )
             )
-        elif setup.type == sc2api_pb2.Participant and not player:
+        elif requested.type == sc2api_pb2.Participant and not player:
             seats.append(me)
             player = len(seats)
-        elif setup.type == sc2api_pb2.Participant:
+        elif requested.type == sc2api_pb2.Participant:
             if not wanted.HasField("server_ports"):
                 raise errors.EngineError("a game of two needs server_ports")
             peer = lockstep.host(_LOOPBACK, wanted.server_ports.game_port)
@@ -104,12 +104,12 @@ def host(
             name, race = str(other.get("name") or ""), int(other.get("race") or 4)
             seats.append(live_game.Seat(race=race, name=name))
     seed = created.random_seed if created.HasField("random_seed") else default_seed
-    plan = live_game.Plan(
+    setup = live_game.GameSetup(
         map_name=game_map.name,
         seed=seed,
         disable_fog=created.disable_fog,
         seats=(seats[0], seats[1]),
     )
     if peer is not None:
-        peer.send(live_game.plan_to_json(plan))
-    return plan, player, peer
+        peer.send(live_game.setup_to_json(setup))
+    return setup, player, peer

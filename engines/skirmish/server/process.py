@@ -199,9 +199,9 @@ class Client:
 class Server:
     """Answers one client's messages; the game is imported by a thread meanwhile."""
 
-    def __init__(self, flags: Flags, orders: faults.Orders) -> None:
+    def __init__(self, flags: Flags, injector: faults.FaultInjector) -> None:
         self._flags = flags
-        self._orders = orders
+        self._injector = injector
         self._session: GameSession | None = None
         self._loaded: list[GameSession] = []
         self._loader = threading.Thread(target=self._load, daemon=True)
@@ -212,7 +212,7 @@ class Server:
         version = versions.by_build(self._flags.base_build)
         self._loaded.append(
             module.Session(
-                version=version, maps_dir=self._maps_dir, orders=self._orders
+                version=version, maps_dir=self._maps_dir, injector=self._injector
             )
         )
 
@@ -252,7 +252,7 @@ class Server:
             payload += _STATUS_TAG + protobuf.varint(status)
             if request_id:
                 payload += _ID_TAG + protobuf.varint(request_id)
-            if not self._orders.send(client, payload, request_id) or done:
+            if not self._injector.send(client, payload, request_id) or done:
                 break
         if self._session is not None:
             self._session.close()
@@ -302,11 +302,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
     signal.signal(signal.SIGTERM, _terminate)
     flags = parse_flags(sys.argv[1:] if arguments is None else arguments)
-    orders = faults.Orders.load(flags.data_dir)
-    orders.at_start()
+    injector = faults.FaultInjector.load(flags.data_dir)
+    injector.at_start()
     family = socket.AF_INET6 if ":" in flags.listen else socket.AF_INET
     with socket.create_server((flags.listen, flags.port), family=family) as listener:
-        server = Server(flags, orders)
+        server = Server(flags, injector)
         client = _accept(listener)
     server.serve(client)
     client.close()

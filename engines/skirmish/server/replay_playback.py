@@ -15,21 +15,21 @@ _CHUNK_LOOPS = 512
 _DIED = records.EVENT_DIED
 
 
-class Rerun:
+class ReplayPlayback:
     """One replay under way. `player` is who is observed."""
 
     def __init__(
         self,
         recording: reader.Recording,
         player: int,
-        orders: faults.Orders | None = None,
+        injector: faults.FaultInjector | None = None,
     ) -> None:
         self.game = recording.new_game()
         self.player = player
         self.recording = recording
-        self._orders = orders or faults.Orders()
+        self._injector = injector or faults.FaultInjector()
         self._end = recording.loops
-        early = self._orders.short_end()
+        early = self._injector.short_end()
         if early is not None:
             self._end = min(self._end, early)
         self._input_loops = sorted(loop for loop in recording.inputs)
@@ -54,12 +54,12 @@ class Rerun:
     def step(self, loops: int) -> None:
         """Plays that many loops, fewer if the replay ends."""
         target = min(self.game.loop + loops, self._end)
-        crash = self._orders.stop_at()
+        crash = self._injector.stop_at()
         while self.game.loop < target and self.game.result is None:
             if crash is not None and self.game.loop >= crash:
-                self._orders.crash()
+                self._injector.crash()
             self._play(target if crash is None else min(target, crash))
-        self._orders.at_loop(self.game.loop)
+        self._injector.at_loop(self.game.loop)
         self._finish()
 
     def _play(self, target: int) -> None:

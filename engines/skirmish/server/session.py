@@ -53,17 +53,21 @@ class Session:
     """What the server has been asked so far, and what is being played."""
 
     def __init__(
-        self, *, version: versions.Version, maps_dir: str, orders: faults.Orders
+        self,
+        *,
+        version: versions.Version,
+        maps_dir: str,
+        injector: faults.FaultInjector,
     ) -> None:
         warmup.ready()
         self.status = LAUNCHED
         self._version = version
         self._maps_dir = maps_dir
-        self._orders = orders
+        self._injector = injector
         self._created: sc2api_pb2.RequestCreateGame | None = None
         self._created_map: maps.GameMap | None = None
         self._games = 0
-        self._play: live_game.LiveGame | replay_playback.Rerun | None = None
+        self._play: live_game.LiveGame | replay_playback.ReplayPlayback | None = None
         self._observer: Observer | None = None
         self._reader: action_reader.ActionReader | None = None
         self._options = sc2api_pb2.InterfaceOptions()
@@ -118,7 +122,7 @@ class Session:
         self._advance(due - self._play.game.loop)
 
     @property
-    def _playing(self) -> live_game.LiveGame | replay_playback.Rerun:
+    def _playing(self) -> live_game.LiveGame | replay_playback.ReplayPlayback:
         if self._play is None:
             raise RequestError("Not in a game")
         return self._play
@@ -183,19 +187,19 @@ class Session:
 
     def _join(self, wanted: sc2api_pb2.RequestJoinGame) -> None:
         if self._created is None or self._created_map is None:
-            plan, player, peer = lobby.join(wanted)
+            setup, player, peer = lobby.join(wanted)
         else:
             self._games += 1
-            plan, player, peer = lobby.host(
+            setup, player, peer = lobby.host(
                 self._created, wanted, self._created_map, default_seed=self._games
             )
             realtime = self._created.realtime and peer is None
             self._clock = time.monotonic() if realtime else None
-        self._orders.begin("", 0)
+        self._injector.begin("", 0)
         self._play = live_game.LiveGame(
-            plan, player, self._version, peer=peer, orders=self._orders
+            setup, player, self._version, peer=peer, injector=self._injector
         )
-        self._disable_fog = plan.disable_fog
+        self._disable_fog = setup.disable_fog
         self._options = wanted.options
         self._attach(player)
         self.status = IN_GAME
@@ -316,8 +320,8 @@ class Session:
             return
         self._leave_current()
         player = wanted.observed_player_id
-        self._orders.begin(hashlib.sha256(content).hexdigest(), player)
-        self._play = replay_playback.Rerun(recording, player, self._orders)
+        self._injector.begin(hashlib.sha256(content).hexdigest(), player)
+        self._play = replay_playback.ReplayPlayback(recording, player, self._injector)
         self._disable_fog = wanted.disable_fog
         self._options = wanted.options
         self._attach(player)
@@ -371,7 +375,7 @@ class Session:
         taken = action_reader.reported(play.take_actions())
         if self._uses_screen:
             taken, self._on_screen = self._on_screen, []
-        if results and self._orders.stub_at_end():
+        if results and self._injector.stub_at_end():
             stub = sc2api_pb2.ResponseObservation(actions=taken, player_result=results)
             stub.observation.game_loop = _STUB_LOOP
             return sc2api_pb2.Response(observation=stub).SerializeToString()

@@ -36,7 +36,9 @@ def _replay(seed: int, index: int) -> bytes:
 def _observations(replay: bytes, version: str, player: int) -> str:
     """Returns a digest of the answers to observation requests through a replay."""
     game = session.Session(
-        version=versions.by_number(version), maps_dir="", orders=faults.Orders()
+        version=versions.by_number(version),
+        maps_dir="",
+        injector=faults.FaultInjector(),
     )
     options = sc2api_pb2.InterfaceOptions(raw=True, score=True)
     options.feature_layer.width = 24

@@ -17,7 +17,7 @@ from tests.factories import games
 
 @pytest.fixture(scope="module")
 def mid_game():
-    again = replay_playback.Rerun(reader.read(games.played().replay), 1)
+    again = replay_playback.ReplayPlayback(reader.read(games.played().replay), 1)
     again.step(1200)
     return again.game
 

@@ -4,7 +4,8 @@ import itertools
 import pytest
 
 from starmill.engines.skirmish.players import bots, macro, match
-from starmill.engines.skirmish.players.situation import Dice, Scene
+from starmill.engines.skirmish.players.dice import Dice
+from starmill.engines.skirmish.players.situation import Situation
 from starmill.engines.skirmish.simulation import entry_points, maps, rules
 from starmill.engines.skirmish.simulation.game import (
     Autocast,
@@ -139,12 +140,10 @@ def test_cheating_levels_get_sight_and_money() -> None:
 
 
 def test_wrong_requests_are_refused() -> None:
-    with pytest.raises(errors.ConfigError, match="difficulty 11"):
+    with pytest.raises(errors.ConfigError, match="found 11"):
         bots.computer(11, 1, 0)
     with pytest.raises(errors.ConfigError, match="build 'fast'"):
         bots.human(4000, 1, 0, build="fast")
-    with pytest.raises(errors.ConfigError, match="human or computer"):
-        bots.make_bot("agent", 1, 0)
 
 
 @pytest.mark.parametrize("race", [1, 2, 3])
@@ -153,22 +152,22 @@ def test_a_worker_told_to_build_is_told_nothing_else(race: int) -> None:
     bot = bots.computer(7, race, 1)
     while not bot.style:
         game.step(bot.act(game, 1))
-    plan = bot._plan
-    assert plan is not None
-    scene = Scene(game, 1)
-    x, y = scene.point(int(scene.halls[0]))
-    workers = tuple(scene.tags[scene.workers].tolist())
+    strategy = bot._strategy
+    assert strategy is not None
+    situation = Situation(game, 1)
+    x, y = situation.point(int(situation.halls[0]))
+    workers = tuple(situation.tags[situation.workers].tolist())
     game.step([UnitCommand(1, 16, workers, target_point=(x + 5, y + 5))])
     game.advance(200)
     game.world.players["minerals"][1] = 1000
-    scene = Scene(game, 1)
-    assert len(scene.workers[scene.orders[scene.workers] == 0]) > 8
+    situation = Situation(game, 1)
+    assert len(situation.workers[situation.orders[situation.workers] == 0]) > 8
     wanted = [
-        *macro.supply(scene, plan, Dice(1)),
-        *macro.expand(scene, plan),
-        *macro.tech(scene, plan, Dice(1)),
-        *macro.gas(scene, plan),
-        *macro.idle_workers(scene),
+        *macro.supply(situation, strategy, Dice(1)),
+        *macro.expand(situation, strategy),
+        *macro.tech(situation, strategy, Dice(1)),
+        *macro.gas(situation, strategy),
+        *macro.idle_workers(situation),
     ]
     told = [tag for intent in wanted for tag in intent.tags if tag in workers]
     assert len(told) > 8
@@ -179,24 +178,24 @@ def test_an_abandoned_building_is_taken_up_again() -> None:
     game = Game(maps.MAPS["Amber Basin"], _setups(1, 1), 1)
     game.world.players["minerals"][1] = 1000
     game.advance(5)
-    scene = Scene(game, 1)
-    worker = int(scene.tags[scene.workers[0]])
-    x, y = scene.point(int(scene.halls[0]))
+    situation = Situation(game, 1)
+    worker = int(situation.tags[situation.workers[0]])
+    x, y = situation.point(int(situation.halls[0]))
     depot = rules.unit_id("SupplyDepot")
     spot = entry_points.find_place(game.world.state, 1, depot, x + 6, y + 6, 0)
     game.step([UnitCommand(1, 319, (worker,), target_point=spot)])
     game.advance(200)
-    site = Scene(game, 1).of(depot, done=False)
+    site = Situation(game, 1).of_type(depot, finished=False)
     assert len(site) == 1
-    assert macro.unfinished(Scene(game, 1)) == []
+    assert macro.unfinished(Situation(game, 1)) == []
     game.step([UnitCommand(1, 16, (worker,), target_point=(x + 7, y - 7))])
     game.advance(400)
-    (intent,) = macro.unfinished(Scene(game, 1))
+    (intent,) = macro.unfinished(Situation(game, 1))
     again = UnitCommand(1, intent.ability, intent.tags, intent.target_tag)
     money = int(game.world.players["minerals"][1])
     game.step([again])
     game.advance(700)
-    assert len(Scene(game, 1).of(depot)) == 1
+    assert len(Situation(game, 1).of_type(depot)) == 1
     assert int(game.world.players["minerals"][1]) >= money
 
 

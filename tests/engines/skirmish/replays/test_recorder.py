@@ -47,7 +47,7 @@ def test_inputs_come_back_as_they_were_played(played):
 
 def test_a_rerun_has_the_same_state_at_every_hundredth_loop_and_the_end(played):
     recording = replay_reader.read(played.replay)
-    again = replay_playback.Rerun(recording, 1)
+    again = replay_playback.ReplayPlayback(recording, 1)
     seen = {}
     while not again.ended:
         again.step(100)
@@ -63,7 +63,7 @@ def test_a_rerun_has_the_same_state_at_every_hundredth_loop_and_the_end(played):
 
 def test_odd_steps_reach_the_same_state(played):
     recording = replay_reader.read(played.replay)
-    again = replay_playback.Rerun(recording, 2)
+    again = replay_playback.ReplayPlayback(recording, 2)
     for count in (0, 1, 7, 92, 1, 399):
         again.step(count)
     assert again.game.loop == 500

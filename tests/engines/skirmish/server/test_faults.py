@@ -29,31 +29,31 @@ class Wire:
         self.halves.append(payload)
 
 
-def _orders(tmp_path, *rules, seed=1):
+def _injector(tmp_path, *rules, seed=1):
     (tmp_path / faults.FILE_NAME).write_text(json.dumps({"seed": seed, "rules": rules}))
-    return faults.Orders.load(str(tmp_path), {})
+    return faults.FaultInjector.load(str(tmp_path), {})
 
 
 def test_without_a_file_nothing_goes_wrong(tmp_path):
-    orders = faults.Orders.load(str(tmp_path), {})
-    orders.at_start()
-    orders.begin(REPLAY, 1)
+    injector = faults.FaultInjector.load(str(tmp_path), {})
+    injector.at_start()
+    injector.begin(REPLAY, 1)
     wire = Wire()
-    assert orders.send(wire, b"answer", 1)
+    assert injector.send(wire, b"answer", 1)
     assert wire.sent == [b"answer"]
 
 
 def test_the_variable_goes_before_the_file(tmp_path):
-    _orders(tmp_path, {"kind": "garbage"})
+    _injector(tmp_path, {"kind": "garbage"})
     variable = {faults.VARIABLE: json.dumps({"rules": [{"kind": "crash", "loop": 7}]})}
-    orders = faults.Orders.load(str(tmp_path), variable)
-    orders.begin(REPLAY, 1)
-    assert orders.stop_at() == 7
+    injector = faults.FaultInjector.load(str(tmp_path), variable)
+    injector.begin(REPLAY, 1)
+    assert injector.stop_at() == 7
 
 
 def test_a_rule_names_its_replay_player_and_attempt(tmp_path):
     rule = {"kind": "crash", "loop": 9, "replay": "3f9a", "player": 2, "attempts": [2]}
-    orders = _orders(tmp_path, rule)
+    injector = _injector(tmp_path, rule)
     seen = []
     for replay, player in [
         (REPLAY, 2),
@@ -62,37 +62,37 @@ def test_a_rule_names_its_replay_player_and_attempt(tmp_path):
         (REPLAY, 1),
         (OTHER, 2),
     ]:
-        orders.begin(replay, player)
-        seen.append(orders.stop_at())
+        injector.begin(replay, player)
+        seen.append(injector.stop_at())
     assert seen == [None, 9, None, None, None]
 
 
 def test_attempts_are_counted_across_processes(tmp_path):
     rule = {"kind": "short", "loop": 50, "attempts": [1]}
-    first = _orders(tmp_path, rule)
+    first = _injector(tmp_path, rule)
     first.begin(REPLAY, 1)
-    second = faults.Orders.load(str(tmp_path), {})
+    second = faults.FaultInjector.load(str(tmp_path), {})
     second.begin(REPLAY, 1)
     assert (first.short_end(), second.short_end()) == (50, None)
 
 
 def test_a_replay_can_be_named_by_its_number(tmp_path):
-    orders = _orders(tmp_path, {"kind": "stub", "replay": 1})
+    injector = _injector(tmp_path, {"kind": "stub", "replay": 1})
     seen = []
     for replay in (REPLAY, OTHER, REPLAY):
-        orders.begin(replay, 1)
-        seen.append(orders.stub_at_end())
+        injector.begin(replay, 1)
+        seen.append(injector.stub_at_end())
     assert seen == [False, True, False]
 
 
 def test_probability_is_drawn_from_seed_replay_player_and_attempt(tmp_path):
-    orders = _orders(tmp_path, {"kind": "crash", "probability": 0.3}, seed=5)
+    injector = _injector(tmp_path, {"kind": "crash", "probability": 0.3}, seed=5)
     hit = 0
     for number in range(300):
         replay = f"{number:064x}"
-        orders.begin(replay, 1)
+        injector.begin(replay, 1)
         expected = faults.draw(5, 0, replay, 1, 1) < 0.3
-        assert (orders.stop_at() is not None) == expected
+        assert (injector.stop_at() is not None) == expected
         hit += expected
     assert 60 < hit < 120
 
@@ -102,29 +102,29 @@ def test_the_draw_is_stable():
 
 
 def test_wire_faults_wait_for_their_loop(tmp_path):
-    orders = _orders(tmp_path, {"kind": "garbage", "loop": 100})
-    orders.begin(REPLAY, 1)
+    injector = _injector(tmp_path, {"kind": "garbage", "loop": 100})
+    injector.begin(REPLAY, 1)
     wire = Wire()
-    orders.send(wire, b"early", 1)
-    orders.at_loop(100)
-    orders.send(wire, b"late", 2)
+    injector.send(wire, b"early", 1)
+    injector.at_loop(100)
+    injector.send(wire, b"late", 2)
     assert wire.sent[0] == b"early"
     assert wire.sent[1] != b"late"
 
 
 def test_close_sends_half_and_says_so(tmp_path):
-    orders = _orders(tmp_path, {"kind": "close"})
-    orders.begin(REPLAY, 1)
+    injector = _injector(tmp_path, {"kind": "close"})
+    injector.begin(REPLAY, 1)
     wire = Wire()
-    assert not orders.send(wire, b"answer", 1)
+    assert not injector.send(wire, b"answer", 1)
     assert wire.halves == [b"answer"]
 
 
 def test_a_process_can_be_told_not_to_start(tmp_path):
-    orders = _orders(tmp_path, {"kind": "no_start", "attempts": [1]})
+    injector = _injector(tmp_path, {"kind": "no_start", "attempts": [1]})
     with pytest.raises(SystemExit, match="told not to start"):
-        orders.at_start()
-    faults.Orders.load(str(tmp_path), {}).at_start()
+        injector.at_start()
+    faults.FaultInjector.load(str(tmp_path), {}).at_start()
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_a_process_can_be_told_not_to_start(tmp_path):
 def test_orders_that_make_no_sense_are_refused(tmp_path, content):
     (tmp_path / faults.FILE_NAME).write_text(content)
     with pytest.raises(errors.ConfigError, match="faults"):
-        faults.Orders.load(str(tmp_path), {})
+        faults.FaultInjector.load(str(tmp_path), {})
 
 
 def test_a_probability_outside_its_range_is_refused():
@@ -162,7 +162,7 @@ def _step(process, count=100):
 
 
 def _process(tmp_path, free_port, *rules):
-    _orders(tmp_path, *rules)
+    _injector(tmp_path, *rules)
     return games.Process(free_port, data_dir=tmp_path)
 
 
@@ -245,14 +245,16 @@ def _resident_megabytes(pid):
 
 
 def test_stub_and_short_are_seen_at_the_end(tmp_path, replay):
-    client = games.LocalClient(orders=_orders(tmp_path, {"kind": "stub"}))
+    client = games.LocalClient(injector=_injector(tmp_path, {"kind": "stub"}))
     client.start_replay(replay)
     client.step(5000)
     end = client.observe()
     assert end.observation.game_loop == 2**32 - 1
     assert len(end.player_result) == 2
     assert not end.observation.raw_data.units
-    client = games.LocalClient(orders=_orders(tmp_path, {"kind": "short", "loop": 70}))
+    client = games.LocalClient(
+        injector=_injector(tmp_path, {"kind": "short", "loop": 70})
+    )
     client.start_replay(replay)
     client.step(5000)
     end = client.observe()

@@ -1,11 +1,9 @@
-import json
 from importlib import resources
 
 import numpy as np
 import pytest
 
 from starmill.converters import protos
-from starmill.engines.skirmish.players import bots
 from starmill.engines.skirmish.simulation import (
     action_results,
     rules,
@@ -74,14 +72,6 @@ def test_error_codes_are_the_protocols() -> None:
     ours = {v for k, v in vars(action_results).items() if k.isupper()}
     assert ours <= names
     assert protos.error_pb2.ActionResult.Value("NotEnoughMinerals") == 9
-
-
-def test_strategies_name_things_that_exist() -> None:
-    made = {e.get("makes") for e in json.loads(_text("abilities.json"))["abilities"]}
-    for race in bots.strategies().values():
-        for style in race["styles"].values():
-            assert {row[0] for row in style["tech"]} <= made
-            assert set(style["mix"]) <= made
 
 
 def _text(name: str) -> str:
