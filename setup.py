@@ -45,6 +45,7 @@ DATA = ["*.json", "*.csv", "*.html", "*.css", "*.js", "*.agent"]
 CORE = [
     "absl-py",
     "apache-beam>=2.77,<3",
+    "dm-env>=1.6",
     "fsspec>=2024.6",
     "google-crc32c>=1.5",
     "mpyq>=0.2.5",
@@ -72,6 +73,7 @@ GCP = ["apache-beam[gcp]>=2.77,<3", "gcsfs>=2024.6"]
 DEV = [
     "duckdb",
     "grain",
+    "gymnasium>=1.0",
     "hypothesis",
     "import-linter",
     "matplotlib",

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from starmill.benchmark.games import throttle
+from starmill.benchmark.games import map_pool, throttle
 from starmill.benchmark.opponents import contestants as contestants_lib
 from starmill.benchmark.ratings import elo, results, standings, winrates
 from starmill.benchmark.reports import page, report
@@ -109,7 +109,7 @@ def plan(config: Config, offered_maps: Sequence[str]) -> Plan:
         raise errors.ConfigError(
             "nothing to play: name an agent, and an opponent other than itself"
         )
-    maps = referee.choose_maps(offered_maps, config.maps)
+    maps = map_pool.choose(offered_maps, config.maps)
     fixtures = schedule.fixtures(
         playable, games=config.games, maps=maps, seed=config.seed
     )

@@ -1,158 +1,210 @@
-"""A live game as dm_env-style steps: reset, step, step, ..., in the dataset's own arrays.
+"""One player's side of StarCraft II games, as a `dm_env.Environment`.
 
-One agent's side. The opponent is the game's own AI, or another agent that plays a second game
-process; either way it is played here, between this agent's steps.
+In: actions, as dicts of arrays (`schema.specs.action_specs`). Out: time steps whose
+observations have the dataset's own arrays. The environment plays the opponent, either the
+game's own AI or another agent, between this player's steps.
+Must not know how agents are loaded: an opponent that is not built in comes as an object.
 """
 
 import contextlib
-from typing import NamedTuple
+from collections.abc import Iterator
 
-from starmill.benchmark.games import live_game, throttle
-from starmill.engines import game_process
-from starmill.engines.pool import Pool
-from starmill.schema import episode, errors, specs
+import dm_env
+import numpy as np
+from dm_env import specs as dm_specs
+
+from starmill.benchmark.games import built_in, live_game, map_pool
+from starmill.benchmark.tournaments import referee
+from starmill.engines.client import Client
+from starmill.engines.pool import SKIRMISH, Pool, PoolConfig
+from starmill.schema import errors, specs
 from starmill.schema.agent import Agent
 from starmill.schema.episode import Arrays
-from starmill.schema.game_constants import LOOPS_PER_MINUTE
+from starmill.schema.game_constants import DIFFICULTIES, LOOPS_PER_MINUTE
 from starmill.schema.settings import UNPLUGGED, ConverterSettings
 
 
-class TimeStep(NamedTuple):
-    """What the agent gets: fields and meaning are dm_env's.
+class Environment(dm_env.Environment):  # type: ignore[misc]  # dm_env has no types
+    """Plays games one after another. Close it, or use it as a context manager.
 
-    step_type: episode.FIRST, MID or LAST.
-    reward: 0, and on the last step the outcome: 1, 0 or -1.
-    discount: 1, and 0 on the last step. (Learning discounts by game loops, not here.)
+    The reward is 0 until the game ends, then 1 for a win, 0 for a draw and -1 for a loss.
+    The discount is 1, and 0 when the game is decided; it stays 1 in the last step of a game
+    that `max_minutes` cut short. An action's `delay` sets how many game loops pass before the
+    next step.
+
+    Args:
+        game: "skirmish" for the embedded game, or a StarCraft II installation's folder.
+        opponent: the game's own AI, such as "very_hard" or "very_hard+rush"; or an agent,
+            such as `load_agent` returns.
+        map_name: a map that the game offers; None to draw one of the default maps for each
+            game.
+        races: this player's and the opponent's: terran, zerg, protoss or random.
+        settings: decide the arrays; those of the agent that plays (`agent.settings`).
+        max_minutes: game time after which a game ends.
     """
-
-    step_type: int
-    reward: float
-    discount: float
-    observation: Arrays
-
-    def last(self) -> bool:
-        """Returns whether the game is over."""
-        return self.step_type == episode.LAST
-
-
-class Environment:
-    """Plays one game after another; close it, or use it as a context manager."""
 
     def __init__(
         self,
-        pool: Pool,
-        executable: game_process.Executable,
         *,
-        opponent: live_game.BuiltIn | Agent,
+        game: str = SKIRMISH,
+        opponent: str | Agent = "very_hard",
+        map_name: str | None = None,
+        races: tuple[str, str] = ("terran", "zerg"),
         settings: ConverterSettings = UNPLUGGED,
-        limit: throttle.Limit | None = None,
-        max_loops: int = 60 * LOOPS_PER_MINUTE,
+        max_minutes: float = live_game.MAX_MINUTES,
     ) -> None:
-        self._pool = pool
-        self._executable = executable
-        self._opponent = opponent
+        if not max_minutes > 0:
+            raise errors.ConfigError(
+                f"max_minutes: expected above 0, found {max_minutes}"
+            )
+        live_game.check_races(races)
+        self._opponent = (
+            _built_in_opponent(opponent) if isinstance(opponent, str) else opponent
+        )
+        self._map_name = map_name
+        self._races = races
         self._settings = settings
-        self._limit = limit or throttle.Limit()
-        self._max_loops = max_loops
+        self._max_loops = max(1, round(max_minutes * LOOPS_PER_MINUTE))
+        self._seed = -1
+        self._map_paths: list[str] = []
         self._lease = contextlib.ExitStack()
-        self._game: live_game.LiveGame | None = None
+        self._live_game: live_game.LiveGame | None = None
+        self._pool = Pool(
+            PoolConfig(root=game, deadlines=live_game.DEADLINES, max_idle=2)
+        )
 
-    def observation_spec(self) -> dict[str, specs.ArraySpec]:
-        """Returns the specs of an observation's arrays, but for the added `prev_delay`."""
-        kept = specs.episode_specs(self._settings).items()
-        return {key: spec for key, spec in kept if not key.startswith("action/")}
+    def observation_spec(self) -> dict[str, dm_specs.Array]:
+        """Returns the specs of an observation's arrays."""
+        described = {
+            key: _dm_spec(key, spec)
+            for key, spec in specs.episode_specs(self._settings).items()
+            if not key.startswith("action/")
+        }
+        described["prev_delay"] = dm_specs.Array((), np.int32, "prev_delay")
+        return described
 
-    def action_spec(self) -> dict[str, specs.ArraySpec]:
+    def action_spec(self) -> dict[str, dm_specs.Array]:
         """Returns the specs of an action's arguments."""
-        return specs.action_specs(self._settings)
+        return {
+            key: _dm_spec(key, spec)
+            for key, spec in specs.action_specs(self._settings).items()
+        }
 
-    def reset(self, *, map_path: str, seed: int, races: tuple[str, str]) -> TimeStep:
-        """Starts a game and returns its first step, at loop 0.
+    def reset(self, *, seed: int | None = None) -> dm_env.TimeStep:
+        """Starts a game and returns its first step, at game loop 0.
 
-        `races` are this agent's and the opponent's.
+        The seed decides the map (unless one was named), the start positions and the
+        opponent's choices. Without one, the seed is one more than the last game's, and 0 for
+        the first game, so environments that play side by side need different seeds.
         """
-        self.close()
-        setup = live_game.Setup(
-            map_path=map_path,
-            seed=seed,
-            races=races,
-            opponent=self._opponent
-            if isinstance(self._opponent, live_game.BuiltIn)
-            else None,
-            max_loops=self._max_loops,
-            limit=self._limit,
+        self._leave()
+        self._seed = self._seed + 1 if seed is None else seed
+        computer = (
+            self._opponent if isinstance(self._opponent, built_in.BuiltIn) else None
         )
         settings = [self._settings]
-        if not isinstance(self._opponent, live_game.BuiltIn):
+        if not isinstance(self._opponent, built_in.BuiltIn):
             settings.append(self._opponent.settings)
         with self._guarded():
-            games = self._lease.enter_context(
-                self._pool.lease(self._executable, len(settings))
+            executable = referee.newest(self._pool.installation)
+            processes = self._lease.enter_context(
+                self._pool.lease(executable, len(settings))
             )
-            self._game = live_game.LiveGame(
-                live_game.clients_of(games),
-                setup,
-                settings,
-                self._pool.config.deadlines,
+            clients = live_game.clients_of(processes)
+            setup = live_game.GameSetup(
+                map_path=self._map_path(clients[0]),
+                seed=self._seed,
+                races=self._races,
+                opponent=computer,
+                max_loops=self._max_loops,
             )
-            if not isinstance(self._opponent, live_game.BuiltIn):
-                self._opponent.reset(seed + 1, races[1])
-            return self._time_step(episode.FIRST)
+            self._live_game = live_game.LiveGame(
+                clients, setup, settings, self._pool.config.deadlines
+            )
+            if not isinstance(self._opponent, built_in.BuiltIn):
+                self._opponent.reset(self._seed + 1, self._races[1])
+            return dm_env.restart(self._live_game.observe(0))
 
-    def step(self, action: Arrays) -> TimeStep:
-        """Sends the action, lets its delay pass, and returns what the agent sees then."""
-        if self._game is None or self._game.ending is not None:
-            raise errors.ConfigError("no game is on: call reset first")
+    def step(self, action: Arrays) -> dm_env.TimeStep:
+        """Acts, lets the action's delay pass, and returns the next step.
+
+        After a game's last step, and before the first game, it ignores the action and starts
+        a game, as every dm_env environment does.
+        """
+        game = self._live_game
+        if game is None or game.ending is not None:
+            return self.reset()
         with self._guarded():
-            self._game.act(0, action)
-            while self._game.ending is None and 0 not in self._game.due:
-                self._play_opponent(self._game)
-                self._game.advance()
-            return self._time_step(episode.MID)
+            game.act(0, action)
+            while game.ending is None and 0 not in game.due:
+                self._play_opponent(game)
+                game.advance()
+            observation = game.observe(0)
+        if game.ending is None:
+            return dm_env.transition(0.0, observation)
+        outcome = float(game.ending.outcomes[0])
+        if game.ending.reason == "limit":
+            return dm_env.truncation(outcome, observation)
+        return dm_env.termination(outcome, observation)
 
     def save_replay(self) -> bytes:
-        """Returns the replay of the game that is on or has just ended."""
-        if self._game is None:
-            raise errors.ConfigError("no game is on: call reset first")
+        """Returns the replay file of the game in progress, or of the last game."""
+        if self._live_game is None:
+            raise errors.ConfigError("no game has been played: call reset first")
         with self._guarded():
-            return self._game.save_replay()
+            return self._live_game.save_replay()
 
     def close(self) -> None:
-        """Leaves the game and gives its processes back."""
+        """Leaves the game and ends the game processes."""
+        self._leave()
+        self._pool.close()
+
+    def _leave(self) -> None:
         with self._guarded():
-            if self._game is not None:
-                self._game.leave()
-        self._game = None
+            if self._live_game is not None:
+                self._live_game.leave()
+        self._live_game = None
         self._lease.close()
 
-    def __enter__(self) -> "Environment":
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
+    def _map_path(self, client: Client) -> str:
+        if not self._map_paths:
+            offered = map_pool.available(client, self._pool.config.deadlines.load)
+            names = () if self._map_name is None else (self._map_name,)
+            self._map_paths = map_pool.choose(offered, names)
+        draw = np.random.default_rng(self._seed)
+        return self._map_paths[int(draw.integers(len(self._map_paths)))]
 
     def _play_opponent(self, game: live_game.LiveGame) -> None:
-        if isinstance(self._opponent, live_game.BuiltIn):
+        if isinstance(self._opponent, built_in.BuiltIn):
             return
         for seat in game.due:
             game.act(seat, self._opponent.act(game.observe(seat)))
 
-    def _time_step(self, step_type: int) -> TimeStep:
-        if self._game is None:
-            raise errors.ConfigError("no game is on: call reset first")
-        observation = self._game.observe(0)
-        ending = self._game.ending
-        if ending is not None:
-            return TimeStep(episode.LAST, float(ending.outcomes[0]), 0.0, observation)
-        return TimeStep(step_type, 0.0, 1.0, observation)
-
     @contextlib.contextmanager
-    def _guarded(self):  # type: ignore[no-untyped-def]  # a generator of nothing
-        """After an engine's error the processes are not used again, and the game is over."""
+    def _guarded(self) -> Iterator[None]:
+        """Ends the game after an engine's error, and drops its processes."""
         try:
             yield
         except errors.EngineError:
-            self._game = None
-            # The lease must see the error: it is what tells it to drop the processes.
+            self._live_game = None
+            # The lease must see the error: that is how it knows to drop the processes.
             with self._lease.pop_all():
                 raise
+
+
+def _built_in_opponent(text: str) -> built_in.BuiltIn:
+    if not built_in.is_built_in(text):
+        raise errors.ConfigError(
+            f"opponent: expected one of {', '.join(DIFFICULTIES)}, or an agent "
+            f"such as starmill.load_agent({text!r}) returns; found {text!r}"
+        )
+    return built_in.parse(text)
+
+
+def _dm_spec(key: str, spec: specs.ArraySpec) -> dm_specs.Array:
+    # Bounds by column are nominal (a unit's tag can be negative): dm_env would enforce them.
+    if isinstance(spec.minimum, int) and isinstance(spec.maximum, int):
+        return dm_specs.BoundedArray(
+            spec.shape, spec.dtype, spec.minimum, spec.maximum, key
+        )
+    return dm_specs.Array(spec.shape, spec.dtype, key)

@@ -1,12 +1,13 @@
-"""A live game in the dataset's own arrays: one or two seats, each played by an agent.
+"""One game in progress, in the dataset's own arrays: one or two seats, an agent in each.
 
-In: connected game processes (one per seat) and a setup. Out: per seat the observation when its
-time has come, as `converters` makes it of the same bytes for the dataset: same interface
-options, same virtual camera, same encoding of actions; and at the end the result and a replay.
+In: connected game processes (one per seat) and a `GameSetup`. Out: each seat's observation when
+it is that seat's turn, and at the end the result and a replay. Observations come from the
+converter that makes the dataset, with the same interface options, virtual camera and encoding
+of actions. Must not know which agents play, or how they were loaded.
 
-Time: a seat acts at loop L with a delay d and is asked again at loop L + d, or later where the
-throttle says so. The action is sent before loop L is played, so a replay records it on L and
-the dataset's step there is the observation that the agent was given.
+Time: a seat that acts at loop L with delay d acts again at loop L + d, or later if the throttle
+says so. The game gets the action before it plays loop L, so the replay records it at L, and the
+dataset's step at L is the observation that the agent saw.
 """
 
 import dataclasses
@@ -17,11 +18,13 @@ from typing import NamedTuple
 import numpy as np
 
 from starmill.benchmark.games import throttle
-from starmill.converters import episode as converter_episode
-from starmill.converters import observation
+from starmill.benchmark.games.built_in import BuiltIn
+from starmill.converters import episode as episode_converter
+from starmill.converters.observation import Converter
 from starmill.converters.protos import common_pb2, error_pb2, sc2api_pb2
-from starmill.engines import game_process, playback
+from starmill.engines import playback
 from starmill.engines.client import HOST, Client, Deadlines
+from starmill.engines.game_process import GameProcess
 from starmill.schema import errors, specs
 from starmill.schema.agent import Agent
 from starmill.schema.episode import Arrays
@@ -33,63 +36,59 @@ from starmill.schema.game_constants import (
 )
 from starmill.schema.settings import ConverterSettings
 
-_SUCCESS = error_pb2.Success
+MAX_MINUTES = 60.0
+# Longer than for replays: the embedded game compiles itself on the first loop that it plays on
+# a machine, and a game that misses a deadline starts again from its first loop.
+DEADLINES = Deadlines(start=300.0, load=600.0, play=600.0)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class BuiltIn:
-    """The game's own AI. difficulty: of DIFFICULTIES. build: of BUILDS."""
+class GameSetup:
+    """What determines a game, apart from the agents.
 
-    difficulty: str = "very_hard"
-    build: str = "random"
-
-    def __post_init__(self) -> None:
-        """Checks the names."""
-        for name, value, known in (
-            ("difficulty", self.difficulty, DIFFICULTIES),
-            ("build", self.build, BUILDS),
-        ):
-            if value not in known:
-                raise errors.ConfigError(
-                    f"{name}: expected one of {', '.join(known)}; found {value!r}"
-                )
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Setup:
-    """What a game follows from, besides the agents.
-
-    map_path: as the game lists it (`available_maps`).
-    seed: of the game: start positions and whatever else it draws.
-    races: of the seats; with a built-in opponent, of the seat and the opponent.
-    opponent: the built-in one; None where two seats play each other.
-    max_loops: at this loop the game is stopped and is a draw.
-    names: of the seats, for the replay; with a built-in opponent, also of that.
+    Attributes:
+        map_path: the map, as the game lists it (`map_pool.available`).
+        seed: seeds the game: start positions and every other random choice.
+        races: one per seat; with a built-in opponent, the seat's and the opponent's.
+        opponent: the built-in opponent; None if two seats play each other.
+        max_loops: the game stops at this loop and is a draw.
+        limit: how often each seat may act.
+        names: players' names in the replay, in the order of `races`.
     """
 
     map_path: str
     seed: int
     races: tuple[str, str]
     opponent: BuiltIn | None = None
-    max_loops: int = 60 * LOOPS_PER_MINUTE  # an hour
+    max_loops: int = round(MAX_MINUTES * LOOPS_PER_MINUTE)
     limit: throttle.Limit = throttle.Limit()
     names: tuple[str, str] = ("home", "away")
 
     def __post_init__(self) -> None:
-        """Checks races and length."""
-        unknown = [race for race in self.races if race not in RACE_IDS]
-        if unknown or len(self.races) != 2:
-            raise errors.ConfigError(
-                f"races: expected two of {', '.join(RACE_IDS)}; found {self.races!r}"
-            )
+        """Checks the races and the length."""
+        check_races(self.races)
         if self.max_loops < 1:
             raise errors.ConfigError(
                 f"max_loops: expected 1 or more, found {self.max_loops}"
             )
 
 
+def check_races(races: tuple[str, str]) -> None:
+    """Raises ConfigError unless these are two races that a player can ask for."""
+    if len(races) != 2 or any(race not in RACE_IDS for race in races):
+        raise errors.ConfigError(
+            f"races: expected two of {', '.join(RACE_IDS)}; found {races!r}"
+        )
+
+
 class Ending(NamedTuple):
-    """How a game ended. outcomes: per seat, 1, 0 or -1. reason: "won", "draw" or "limit"."""
+    """How a game ended.
+
+    Attributes:
+        outcomes: per seat, 1 won, 0 drew, -1 lost.
+        reason: "won", "draw" or "limit" (the game reached its last allowed loop).
+        game_loops: the game's length.
+    """
 
     outcomes: tuple[int, ...]
     reason: str
@@ -98,47 +97,67 @@ class Ending(NamedTuple):
 
 @dataclasses.dataclass
 class _Seat:
-    """One agent's place: its game, its converter's memory, and when it is next asked."""
+    """One agent's place in the game.
+
+    Attributes:
+        client: the connection to the seat's game process.
+        converter: turns the game's messages into arrays; remembers what the player saw.
+        player_id: 1 or 2.
+        throttle: counts the seat's actions.
+        due: the loop at which the seat acts next.
+        observed_loop: the loop of its latest observation.
+        refused: actions that the game refused.
+        arrays: its latest observation; empty before the first.
+    """
 
     client: Client
-    converter: observation.Converter
+    converter: Converter
     player_id: int
     throttle: throttle.Throttle
     due: int = 0
-    asked: int = 0  # loop of its latest observation
+    observed_loop: int = 0
     refused: int = 0
     arrays: Arrays = dataclasses.field(default_factory=dict)
 
 
 class LiveGame:
-    """A game in progress. Use: while not ended: for each due seat observe and act; advance."""
+    """A game in progress.
+
+    Until `ending` is set: observe and act for each seat that is due, then advance.
+
+    Attributes:
+        loop: the present game loop.
+        ending: how the game ended; None while it is in progress.
+    """
 
     def __init__(
         self,
         clients: Sequence[Client],
-        setup: Setup,
+        setup: GameSetup,
         settings: Sequence[ConverterSettings],
         deadlines: Deadlines,
     ) -> None:
-        """Creates the game on the first client, joins with all, and stands at loop 0.
+        """Creates the game on the first client and joins it with every client.
 
-        `settings` are each seat's; `supervised` is switched off, as nobody has acted yet.
+        The game then stands at loop 0. `settings` holds one entry per seat; `supervised` is
+        switched off, because observations of a live game carry no recorded action.
         """
-        wanted = 1 if setup.opponent is not None else 2
-        if len(clients) != wanted or len(settings) != wanted:
+        seat_count = 1 if setup.opponent is not None else 2
+        if len(clients) != seat_count or len(settings) != seat_count:
             raise errors.ConfigError(
-                f"expected {wanted} game processes and as many settings, found "
+                f"expected {seat_count} game processes and as many settings, found "
                 f"{len(clients)} and {len(settings)}"
             )
         self._setup = setup
         self._deadlines = deadlines
-        shown = [dataclasses.replace(one, supervised=False) for one in settings]
+        live_settings = [dataclasses.replace(one, supervised=False) for one in settings]
         self.loop = 0
         self.ending: Ending | None = None
         _create(clients[0], setup, deadlines.load)
-        joined = _join(clients, setup, shown, deadlines.load)
+        player_ids = _join(clients, setup, live_settings, deadlines.load)
         self._seats = [
-            self._seat(*seat) for seat in zip(clients, joined, shown, strict=True)
+            self._seat(*seat)
+            for seat in zip(clients, player_ids, live_settings, strict=True)
         ]
 
     def _seat(
@@ -149,14 +168,14 @@ class LiveGame:
     ) -> _Seat:
         return _Seat(
             client=client,
-            converter=observation.Converter(settings, client.game_info()),
+            converter=Converter(settings, client.game_info()),
             player_id=player_id,
             throttle=throttle.Throttle(self._setup.limit),
         )
 
     @property
     def due(self) -> list[int]:
-        """Returns the seats that are to act now; all of them once the game has ended."""
+        """Returns the seats that act now; every seat once the game has ended."""
         if self.ending is not None:
             return list(range(len(self._seats)))
         return [i for i, seat in enumerate(self._seats) if seat.due <= self.loop]
@@ -167,7 +186,7 @@ class LiveGame:
         return tuple(seat.refused for seat in self._seats)
 
     def observe(self, number: int) -> Arrays:
-        """Returns the seat's observation of the present loop, with `prev_delay`."""
+        """Returns the seat's observation of the present loop, `prev_delay` included."""
         seat = self._seats[number]
         if self.ending is not None:
             return seat.arrays
@@ -175,7 +194,7 @@ class LiveGame:
         return seat.arrays
 
     def act(self, number: int, action: Arrays) -> None:
-        """Sends a seat's action, and sets when the seat is due again."""
+        """Sends a seat's action and schedules the seat's next turn."""
         seat = self._seats[number]
         memory = seat.converter.memory
         request, delay = seat.converter.action(action)
@@ -186,18 +205,18 @@ class LiveGame:
                 sc2api_pb2.Request(action=request), self._deadlines.play
             )
             results = sc2api_pb2.ResponseAction.FromString(answer).result
-            if all(result != _SUCCESS for result in results):
-                # Not part of the game, nor of its replay: as if it had not been tried.
+            if all(result != error_pb2.Success for result in results):
+                # A refused action is not in the replay, so the converter must forget it.
                 seat.refused += 1
                 seat.converter.memory = memory
         seat.due = seat.throttle.earliest(self.loop + delay)
 
     def advance(self) -> None:
-        """Plays until a seat is due, the game ends, or the limit is reached."""
+        """Plays until a seat is due, the game ends, or it reaches its last allowed loop."""
         target = min(seat.due for seat in self._seats)
         target = min(max(target, self.loop + 1), self._setup.max_loops)
         step = sc2api_pb2.Request(step=sc2api_pb2.RequestStep(count=target - self.loop))
-        # In a game of two processes neither plays on before the other is asked to.
+        # Two processes play in lockstep: ask both before waiting for either.
         for seat in self._seats:
             seat.client.send(_copy(step), self._deadlines.play)
         for seat in self._seats:
@@ -220,7 +239,7 @@ class LiveGame:
         return data
 
     def leave(self) -> None:
-        """Leaves the game, so that the processes can play another."""
+        """Leaves the game; its processes can then play another."""
         leave = sc2api_pb2.Request(leave_game=sc2api_pb2.RequestLeaveGame())
         for seat in self._seats:
             seat.client.send(_copy(leave), self._deadlines.load)
@@ -231,7 +250,7 @@ class LiveGame:
         outcomes = []
         for seat in self._seats:
             answer = self._look(seat)
-            outcome = converter_episode.outcome(answer, seat.player_id)
+            outcome = episode_converter.outcome(answer, seat.player_id)
             if outcome is None:
                 raise errors.EngineError(
                     f"the game ended at loop {self.loop} without a result for player "
@@ -243,30 +262,30 @@ class LiveGame:
         self.ending = Ending(tuple(outcomes), reason, self.loop)
 
     def _look(self, seat: _Seat) -> bytes:
-        """Fetches and converts the seat's observation; returns it as the game sent it."""
+        """Fetches and converts the seat's observation; returns the game's own message."""
         seat.client.send_observation()
         answer = seat.client.receive()
         if playback.game_loop(answer) == playback.STUB_LOOP:
-            # Only the result is left to tell; the latest arrays stay the last there are.
+            # The game has only its result left to report, so the latest arrays stay.
             if not seat.arrays:
                 raise errors.EngineError("the game's first observation is a stub")
             return answer
-        made = converter_episode.squeezed(seat.converter.convert(answer))
-        loop = int(made["game_loop"])
-        made["prev_delay"] = np.asarray(loop - seat.asked, np.int32)
-        seat.asked = loop
-        seat.arrays = made
+        arrays = episode_converter.squeezed(seat.converter.convert(answer))
+        loop = int(arrays["game_loop"])
+        arrays["prev_delay"] = np.asarray(loop - seat.observed_loop, np.int32)
+        seat.observed_loop = loop
+        seat.arrays = arrays
         return answer
 
 
 def _copy(request: sc2api_pb2.Request) -> sc2api_pb2.Request:
-    """A client writes its id into the request, so two may not share one."""
-    out = sc2api_pb2.Request()
-    out.CopyFrom(request)
-    return out
+    """Returns a copy: each client writes its own id into the request it sends."""
+    copy = sc2api_pb2.Request()
+    copy.CopyFrom(request)
+    return copy
 
 
-def _create(client: Client, setup: Setup, seconds: float) -> None:
+def _create(client: Client, setup: GameSetup, seconds: float) -> None:
     request = sc2api_pb2.RequestCreateGame(
         local_map=sc2api_pb2.LocalMap(map_path=setup.map_path),
         disable_fog=False,
@@ -295,27 +314,27 @@ def _create(client: Client, setup: Setup, seconds: float) -> None:
 
 def _join(
     clients: Sequence[Client],
-    setup: Setup,
+    setup: GameSetup,
     settings: Sequence[ConverterSettings],
     seconds: float,
 ) -> list[int]:
-    """Returns the player ids. All are asked before any is waited for: joining blocks."""
+    """Returns the player ids. Joining blocks, so all clients ask before any waits."""
     ports = _free_ports(4) if len(clients) > 1 else []
-    # With a built-in opponent there are two races and names, and one client.
+    # A game with a built-in opponent has two races and names, but one client.
     seats = zip(clients, settings, setup.races, setup.names, strict=False)
-    for client, shown, race, name in seats:
+    for client, seat_settings, race, name in seats:
         request = sc2api_pb2.RequestJoinGame(
             race=common_pb2.Race.Value(race.title()),
-            options=playback.interface_options(shown),
+            options=playback.interface_options(seat_settings),
             player_name=name,
         )
         if ports:
-            # As pysc2 fills them in: the server's pair, the client's pair, no shared one.
+            # The same ports as pysc2 sets: the server's pair and the client's, none shared.
             request.shared_port = 0
             request.server_ports.game_port, request.server_ports.base_port = ports[:2]
             request.client_ports.add(game_port=ports[2], base_port=ports[3])
         client.send(sc2api_pb2.Request(join_game=request), seconds)
-    found = []
+    player_ids = []
     for client in clients:
         joined = sc2api_pb2.ResponseJoinGame.FromString(client.receive())
         if joined.HasField("error"):
@@ -323,48 +342,48 @@ def _join(
             raise errors.EngineError(
                 f"the game cannot be joined: {name} {joined.error_details}"
             )
-        found.append(int(joined.player_id))
-    return found
+        player_ids.append(int(joined.player_id))
+    return player_ids
 
 
 def _free_ports(count: int) -> list[int]:
-    """Returns ports that were free a moment ago; all are held until the last is found."""
-    held = []
+    """Returns ports that were free a moment ago; holds each until the last is found."""
+    servers: list[socket.socket] = []
     try:
         for _ in range(count):
-            held.append(socket.create_server((HOST, 0)))
-        return [int(server.getsockname()[1]) for server in held]
+            servers.append(socket.create_server((HOST, 0)))
+        return [int(server.getsockname()[1]) for server in servers]
     finally:
-        for server in held:
+        for server in servers:
             server.close()
 
 
-def clients_of(games: Sequence[game_process.GameProcess]) -> list[Client]:
+def clients_of(games: Sequence[GameProcess]) -> list[Client]:
     """Returns the connected clients of leased games."""
-    found = [game.client for game in games if game.client is not None]
-    if len(found) != len(games):
+    clients = [game.client for game in games if game.client is not None]
+    if len(clients) != len(games):
         raise errors.EngineError("a leased game is not connected")
-    return found
+    return clients
 
 
 def play(
     clients: Sequence[Client],
-    setup: Setup,
+    setup: GameSetup,
     agents: Sequence[Agent],
     deadlines: Deadlines,
 ) -> tuple[Ending, bytes]:
     """Plays one whole game and returns how it ended, with its replay.
 
-    Agents sit in the order of the clients and are reset with seeds that follow from the game's.
+    Agents are in the order of the clients. Each is reset with a seed derived from the game's.
     """
-    game = LiveGame(clients, setup, [one.settings for one in agents], deadlines)
+    game = LiveGame(clients, setup, [agent.settings for agent in agents], deadlines)
     for number, agent in enumerate(agents):
         agent.reset(setup.seed + number, setup.races[number])
     while game.ending is None:
-        # All that are due look before any acts: simultaneous moves, whatever the order.
-        seen = [(seat, game.observe(seat)) for seat in game.due]
-        for seat, arrays in seen:
-            game.act(seat, agents[seat].act(arrays))
+        # Every due seat observes before any acts: moves are simultaneous.
+        observations = [(seat, game.observe(seat)) for seat in game.due]
+        for seat, observation in observations:
+            game.act(seat, agents[seat].act(observation))
         game.advance()
     replay = game.save_replay()
     game.leave()

@@ -1,60 +1,73 @@
-"""Who plays: names on the command line to agents, with digests that pin what they are.
+"""Names on the command line, and the players that they stand for.
 
-A contestant is one of
-  very_hard, easy, ...       the game's own AI, by difficulty; "very_hard+rush" with a build
-  random                     random commands
-  rush, economy, turtle      scripted specialists (`specialists`)
-  skirmish:bc, ...           a trained agent that ships (`pool`)
-  path/to/run, bc.agent      a trained agent; "path?search=20" adds search at inference
-and any may be renamed: "name=what".
+In: a contestant's text. Out: a record with a digest that identifies the player, and the agent
+that plays. Knows nothing of schedules and results. A contestant is one of
+
+    very_hard, easy, ...       the game's own AI, by difficulty; "very_hard+rush" with a build
+    random                     random commands
+    rush, economy, turtle      scripted specialists
+    skirmish:bc, ...           a trained agent that ships with starmill
+    path/to/run, bc.agent      a trained agent; "path?search=20" adds search at inference
+
+"name=source" gives any of them another name.
 """
 
 import dataclasses
+import enum
 import hashlib
 import importlib
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol, cast
 
-from starmill.benchmark.games import live_game
-from starmill.benchmark.opponents import random_agent, shipped, specialists, styles
-from starmill.benchmark.tournaments import schedule
+from starmill.benchmark.games import built_in
+from starmill.benchmark.games.built_in import BuiltIn
+from starmill.benchmark.opponents import shipped
+from starmill.benchmark.opponents.random_agent import RandomAgent
+from starmill.benchmark.opponents.specialists import Specialist
+from starmill.benchmark.opponents.styles import STYLES
 from starmill.schema import errors
 from starmill.schema.agent import Agent
 from starmill.schema.game_constants import DIFFICULTIES
-from starmill.schema.settings import ConverterSettings
+from starmill.schema.settings import UNPLUGGED, ConverterSettings
 from starmill.version import __version__
 
-BUILT_IN, RANDOM, SPECIALIST, CHECKPOINT = (
-    "built-in",
-    "random",
-    "specialist",
-    "checkpoint",
-)
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}")
+_SIMULATIONS = 32
+
+
+class Kind(enum.StrEnum):
+    """What plays for a contestant."""
+
+    BUILT_IN = "built-in"
+    RANDOM = "random"
+    SPECIALIST = "specialist"
+    CHECKPOINT = "checkpoint"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Contestant:
     """One player of a tournament.
 
-    what: as asked for, without the name. kind: one of the four above.
-    digest: changes when what it stands for does.
-    options: of a checkpoint, after the "?".
+    Attributes:
+        name: unique within a tournament; part of file names.
+        source: what the user asked for, without the name and the options.
+        kind: what plays.
+        digest: changes whenever the player's behaviour may change.
+        options: of a checkpoint: the text after "?", such as "search=20"; empty for others.
     """
 
     name: str
-    what: str
-    kind: str
+    source: str
+    kind: Kind
     digest: str
     options: str = ""
 
     @property
-    def built_in(self) -> live_game.BuiltIn | None:
-        """Returns the game's own AI; None where an agent plays."""
-        if self.kind != BUILT_IN:
-            return None
-        difficulty, _, build = self.what.partition("+")
-        return live_game.BuiltIn(difficulty=difficulty, build=build or "random")
+    def built_in(self) -> BuiltIn | None:
+        """Returns the game's own AI; None if an agent plays."""
+        return built_in.parse(self.source) if self.kind is Kind.BUILT_IN else None
 
 
 class _AgentModule(Protocol):
@@ -62,80 +75,112 @@ class _AgentModule(Protocol):
 
 
 def contestants(texts: Iterable[str]) -> list[Contestant]:
-    """Returns the contestants; ConfigError names what cannot be found or is there twice."""
-    found: dict[str, Contestant] = {}
+    """Returns the contestants, each once; ConfigError if two share a name."""
+    by_name: dict[str, Contestant] = {}
     for text in texts:
-        one = contestant(text)
-        if one.name in found and found[one.name] != one:
+        player = contestant(text)
+        if by_name.setdefault(player.name, player) != player:
             raise errors.ConfigError(
-                f"two contestants are called {one.name!r}; rename one: other={one.what}"
+                f"two contestants are called {player.name!r}; rename one of them, for "
+                f"example other={player.source}"
             )
-        found[one.name] = one
-    return list(found.values())
+    return list(by_name.values())
 
 
 def contestant(text: str) -> Contestant:
-    """Returns the contestant that a word of the command line means."""
-    name, equals, what = text.partition("=")
-    # "dir?search=20" has an equals sign too, and no name.
+    """Returns the contestant that a text of the command line names."""
+    name, equals, source = text.partition("=")
+    # "folder?search=20" has an equals sign but no name.
     if not equals or "?" in name or "/" in name:
-        name, what = "", text
-    difficulty, _, build = what.partition("+")
-    if difficulty in DIFFICULTIES:
-        live_game.BuiltIn(difficulty=difficulty, build=build or "random")
-        return _made(name or what, what, BUILT_IN, f"built-in:{what}")
-    if what == "random":
-        return _made(name or what, what, RANDOM, f"random:{__version__}")
-    if what in styles.STYLES:
-        return _made(name or what, what, SPECIALIST, f"specialist:{what}:{__version__}")
-    return _trained(name, what)
-
-
-def _trained(name: str, what: str) -> Contestant:
-    """Returns a trained agent: one that ships, a packed one, or a run's newest checkpoint."""
-    path, _, options = what.partition("?")
-    place = _place(path)
-    if not place.exists():
-        known = [
-            *DIFFICULTIES,
-            "random",
-            *styles.STYLES,
-            f"{shipped.PREFIX}bc",
-        ]
-        raise errors.ConfigError(
-            f"{what!r}: expected a run's folder, a packed agent's file or one of "
-            f"{', '.join(known)}; there is no such folder or file"
-        )
-    if path.startswith(shipped.PREFIX):
-        default = path.replace(shipped.PREFIX, "skirmish-")
-        options = "&".join(filter(None, [shipped.shipped(path)[1], options]))
+        name, source = "", text
+    if built_in.is_built_in(source):
+        built_in.parse(source)
+        kind, digest = Kind.BUILT_IN, f"built-in:{source}"
+    elif source == "random":
+        kind, digest = Kind.RANDOM, f"random:{__version__}"
+    elif source in STYLES:
+        kind, digest = Kind.SPECIALIST, f"specialist:{source}:{__version__}"
     else:
-        default = place.resolve().name.removesuffix(".agent")
-        if options:
-            default = f"{default}+{options}".replace("=", "").replace("&", "+")
-    digest = f"sha256:{checkpoint_digest(place)}" + (f"?{options}" if options else "")
-    made = _made(name or default, path, CHECKPOINT, digest)
-    return dataclasses.replace(made, options=options)
+        return _trained(name, source)
+    return _contestant(name or source, source, kind, digest)
 
 
-def _place(path: str) -> Path:
-    return shipped.shipped(path)[0] if path.startswith(shipped.PREFIX) else Path(path)
+def load(contestant: Contestant, settings: ConverterSettings) -> Agent:
+    """Returns the agent behind a contestant that is not built in.
 
-
-def _made(name: str, what: str, kind: str, digest: str) -> Contestant:
-    return Contestant(
-        name=schedule.check_name(name), what=what, kind=kind, digest=digest
-    )
-
-
-def checkpoint_digest(folder: Path) -> str:
-    """Returns the digest of a run's newest checkpoint, the one that plays, or of a packed agent.
-
-    The rest of the folder (journals, older checkpoints) makes no difference to a game.
+    Trained agents have settings of their own; the others play with `settings`.
     """
-    saved = folder / "checkpoints"
-    numbers = [int(p.name) for p in saved.glob("*") if p.name.isdigit()]
-    return tree_digest(saved / str(max(numbers)) if numbers else folder)
+    if contestant.kind is Kind.BUILT_IN:
+        raise errors.ConfigError(
+            f"{contestant.name}: the game itself plays this opponent, so there is no agent "
+            "to load"
+        )
+    if contestant.kind is Kind.RANDOM:
+        return RandomAgent(settings)
+    if contestant.kind is Kind.SPECIALIST:
+        return Specialist(settings, STYLES[contestant.source])
+    # Imported here because everything else in this package works without JAX.
+    module = cast(_AgentModule, importlib.import_module("starmill.learners.acting"))
+    pairs = (part.partition("=") for part in contestant.options.split("&") if part)
+    options = {key: value for key, _, value in pairs}
+    return module.load(_path(contestant.source), **options)
+
+
+def load_agent(
+    source: str | Path,
+    *,
+    temperature: float | None = None,
+    mmr: int | None = None,
+    search: int = 0,
+    simulations: int = _SIMULATIONS,
+) -> Agent:
+    """Returns the agent that `starmill evaluate --agent SOURCE` would play.
+
+    The keywords apply to trained agents; their defaults leave an agent as `evaluate` plays it.
+
+    Args:
+        source: an agent that ships ("skirmish:bc"), a run's folder, a packed agent's file, a
+            specialist ("rush", "economy", "turtle"), or "random".
+        temperature: divides the policy's logits; low values sharpen the policy.
+        mmr: the rating that the agent is told it has; None for the training data's highest.
+        search: actions that a search samples (MuZero agents only); 0 for none.
+        simulations: of each search.
+    """
+    player = contestant(str(source))
+    settings = {
+        "temperature": temperature,
+        "mmr": mmr,
+        "search": search or None,
+        "simulations": None if simulations == _SIMULATIONS else simulations,
+    }
+    options = [f"{key}={value}" for key, value in settings.items() if value is not None]
+    if options and player.kind is not Kind.CHECKPOINT:
+        raise errors.ConfigError(
+            f"{source}: only trained agents take options; found {', '.join(options)}"
+        )
+    options = [player.options, *options] if player.options else options
+    return load(dataclasses.replace(player, options="&".join(options)), UNPLUGGED)
+
+
+def check_name(name: str) -> str:
+    """Returns a contestant's name; ConfigError if it cannot be part of a file name."""
+    if not _NAME.fullmatch(name) or "-vs-" in name:
+        raise errors.ConfigError(
+            "agent's name: expected at most 64 letters, digits and _ . + -, without "
+            f"'-vs-'; found {name!r}"
+        )
+    return name
+
+
+def checkpoint_digest(path: Path) -> str:
+    """Returns the digest of a packed agent, or of a run's newest checkpoint.
+
+    The newest checkpoint is the one that plays, so the rest of a run's folder (journals, older
+    checkpoints) does not affect the digest.
+    """
+    folder = path / "checkpoints"
+    steps = [int(child.name) for child in folder.glob("*") if child.name.isdigit()]
+    return tree_digest(folder / str(max(steps)) if steps else path)
 
 
 def tree_digest(path: Path) -> str:
@@ -143,22 +188,40 @@ def tree_digest(path: Path) -> str:
     if path.is_file():
         return hashlib.sha256(path.read_bytes()).hexdigest()
     digest = hashlib.sha256()
-    for file in sorted(p for p in path.rglob("*") if p.is_file()):
+    for file in sorted(child for child in path.rglob("*") if child.is_file()):
         content = hashlib.sha256(file.read_bytes()).hexdigest()
         digest.update(f"{file.relative_to(path).as_posix()}\0{content}\n".encode())
     return digest.hexdigest()
 
 
-def load(contestant: Contestant, settings: ConverterSettings) -> Agent:
-    """Returns the agent behind a contestant that is not built in."""
-    if contestant.kind == RANDOM:
-        return random_agent.RandomAgent(settings)
-    if contestant.kind == SPECIALIST:
-        return specialists.Specialist(settings, styles.STYLES[contestant.what])
-    if contestant.kind != CHECKPOINT:
-        raise errors.ConfigError(f"{contestant.name}: the game itself plays this one")
-    # Only now: everything else here works without JAX.
-    module = cast(_AgentModule, importlib.import_module("starmill.learners.acting"))
-    pairs = (part.partition("=") for part in contestant.options.split("&") if part)
-    options = {key: value for key, _, value in pairs}
-    return module.load(_place(contestant.what), **options)
+def _trained(name: str, source: str) -> Contestant:
+    """Returns a trained agent: one that ships, a packed one, or a run's newest checkpoint."""
+    place, _, options = source.partition("?")
+    path = _path(place)
+    if not path.exists():
+        names = [*DIFFICULTIES, "random", *STYLES, f"{shipped.PREFIX}bc"]
+        raise errors.ConfigError(
+            f"{source!r}: expected a run's folder, a packed agent's file or one of "
+            f"{', '.join(names)}; there is no such folder or file"
+        )
+    if place.startswith(shipped.PREFIX):
+        default_name = place.replace(shipped.PREFIX, "skirmish-")
+        options = "&".join(filter(None, [shipped.shipped(place)[1], options]))
+    else:
+        default_name = path.resolve().name.removesuffix(".agent")
+        if options:
+            suffix = options.replace("=", "").replace("&", "+")
+            default_name = f"{default_name}+{suffix}"
+    digest = f"sha256:{checkpoint_digest(path)}" + (f"?{options}" if options else "")
+    player = _contestant(name or default_name, place, Kind.CHECKPOINT, digest)
+    return dataclasses.replace(player, options=options)
+
+
+def _path(source: str) -> Path:
+    if source.startswith(shipped.PREFIX):
+        return shipped.shipped(source)[0]
+    return Path(source)
+
+
+def _contestant(name: str, source: str, kind: Kind, digest: str) -> Contestant:
+    return Contestant(name=check_name(name), source=source, kind=kind, digest=digest)

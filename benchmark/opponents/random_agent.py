@@ -1,8 +1,6 @@
-"""What plays: the agent protocol, and an agent that plays at random.
+"""An agent that plays at random, and the action that does nothing.
 
-An agent sees an observation as the dataset holds it (the keys of `specs.episode_specs` but for
-`action/*`, and `prev_delay`) and answers with an action: the keys of `specs.action_specs`.
-The same seed and observations must give the same actions.
+In: an observation as the dataset holds it. Out: a random action.
 """
 
 from typing import Any
@@ -10,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from starmill.schema import specs, vocab
+from starmill.schema import specs
 from starmill.schema.episode import Arrays
 from starmill.schema.settings import ConverterSettings
 
@@ -69,12 +67,6 @@ def no_op(action_specs: dict[str, specs.ArraySpec], *, delay: int) -> Arrays:
     action["unit_tags"][:] = (end if isinstance(end, int) else 0) + 1
     action["delay"] = _scalar(delay)
     return action
-
-
-def is_no_op(action: Arrays) -> bool:
-    """Returns whether the action sends nothing to the game."""
-    function = int(action["function"])
-    return not 0 < function < len(vocab.functions())
 
 
 def _scalar(value: Any) -> NDArray[np.int32]:

@@ -6,14 +6,12 @@ both serve game after game, so a game must not depend on the one before it.
 
 import dataclasses
 import os
-import re
-from collections.abc import Mapping, Sequence
-from pathlib import Path, PurePosixPath
+from collections.abc import Mapping
+from pathlib import Path
 
-from starmill.benchmark.games import live_game, throttle
+from starmill.benchmark.games import live_game, map_pool, throttle
 from starmill.benchmark.opponents import contestants as contestants_lib
 from starmill.benchmark.tournaments import schedule, tournament
-from starmill.converters.protos import sc2api_pb2
 from starmill.engines import game_process
 from starmill.engines.client import Deadlines
 from starmill.engines.pool import (
@@ -27,10 +25,6 @@ from starmill.engines.skirmish import install
 from starmill.schema import errors
 from starmill.schema.agent import Agent
 from starmill.schema.settings import ConverterSettings
-
-# Longer than for replays: the embedded game compiles itself on the first loop it ever plays
-# on a machine, and a game lost to a deadline is played from its start.
-PATIENT = Deadlines(start=300.0, load=600.0, play=600.0)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -48,7 +42,7 @@ class RefereeConfig:
     settings: ConverterSettings
     max_loops: int
     limit: throttle.Limit = throttle.Limit()
-    deadlines: Deadlines = PATIENT
+    deadlines: Deadlines = live_game.DEADLINES
 
     def __call__(self) -> tournament.Referee:
         """Returns the referee; the first agent is loaded with the first game."""
@@ -85,7 +79,7 @@ class Referee:
             )
         opponent = players[1].built_in
         seats = players[:1] if opponent else players
-        setup = live_game.Setup(
+        setup = live_game.GameSetup(
             map_path=fixture.map_path,
             seed=fixture.seed,
             races=(races[0], races[1]),
@@ -149,73 +143,11 @@ def is_embedded(root: str) -> bool:
 
 
 def available_maps(root: str, game_version: str = "") -> list[str]:
-    """Returns the local maps that the game offers, sorted."""
+    """Returns the paths of the local maps that the game offers, sorted."""
     pool = Pool(PoolConfig(root=root))
     try:
         with pool.lease(newest(pool.installation, game_version)) as games:
             (client,) = live_game.clients_of(games)
-            request = sc2api_pb2.RequestAvailableMaps()
-            answer = client.call(
-                sc2api_pb2.Request(available_maps=request), pool.config.deadlines.load
-            )
+            return map_pool.available(client, pool.config.deadlines.load)
     finally:
         pool.close()
-    found = sc2api_pb2.ResponseAvailableMaps.FromString(answer)
-    return sorted(found.local_map_paths)
-
-
-def choose_maps(offered: Sequence[str], wanted: Sequence[str] = ()) -> list[str]:
-    """Returns the paths of the maps to play on.
-
-    By default the embedded game's own maps where there are any, else the dataset's ten.
-    `wanted` are paths or names, with or without folder and ending.
-    """
-    if wanted:
-        chosen = {
-            path
-            for path in offered
-            for name in wanted
-            if path == name or _plain(path) == _plain(name)
-        }
-        missing = [
-            name
-            for name in wanted
-            if _plain(name) not in {_plain(path) for path in chosen}
-        ]
-        if missing:
-            raise errors.ConfigError(
-                f"no map {', '.join(missing)}; the game offers {', '.join(offered)}"
-            )
-        return sorted(chosen)
-    own = [path for path in offered if path.startswith("Skirmish/")]
-    ten = [path for path in offered if _plain(path) in _DATASET_MAPS]
-    if not own and not ten:
-        raise errors.ConfigError(
-            "the game offers none of the dataset's maps; name some with --maps"
-        )
-    return sorted(own or ten)
-
-
-# Paper, section 3.1: the ten maps of the dataset.
-_DATASET_MAPS = frozenset(
-    (
-        "acropolis",
-        "automaton",
-        "cyberforest",
-        "kairosjunction",
-        "kingscove",
-        "newrepugnancy",
-        "portaleksander",
-        "thunderbird",
-        "turbocruise84",
-        "yearzero",
-    )
-)
-
-
-def _plain(path: str) -> str:
-    """Returns a map's name without folder, ending, edition and punctuation, lower case."""
-    name = PurePosixPath(path.replace("\\", "/")).name
-    name = re.sub(r"\.sc2map$", "", name, flags=re.IGNORECASE)
-    letters = re.sub(r"[^A-Za-z0-9]", "", name)
-    return re.sub(r"LE$", "", letters).lower()

@@ -8,7 +8,6 @@ games all were played alike. Maps and game seeds (which decide start positions) 
 import dataclasses
 import hashlib
 import itertools
-import re
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -16,8 +15,6 @@ import numpy as np
 from starmill.benchmark.ratings import winrates
 from starmill.schema import errors
 from starmill.schema.game_constants import RACES
-
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -35,15 +32,6 @@ class Fixture:
     away_race: str
     map_path: str
     seed: int
-
-
-def check_name(name: str) -> str:
-    """Returns an agent's name, if it can be part of a file name; ConfigError if not."""
-    if not _NAME.fullmatch(name) or "-vs-" in name:
-        raise errors.ConfigError(
-            f"agent's name: expected letters, digits and _ . + -, at most 64; found {name!r}"
-        )
-    return name
 
 
 def against(agents: Sequence[str], opponents: Sequence[str]) -> list[tuple[str, str]]:

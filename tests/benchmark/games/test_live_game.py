@@ -5,7 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from starmill.benchmark.games import environment, live_game, throttle
+from starmill.benchmark.games import live_game, throttle
+from starmill.benchmark.games.built_in import BuiltIn
 from starmill.benchmark.opponents import random_agent, specialists, styles
 from starmill.benchmark.tournaments import referee
 from starmill.converters import episode as converter_episode
@@ -15,7 +16,7 @@ from starmill.converters.protos import mark_flags_parsed, sc2api_pb2
 from starmill.engines import playback
 from starmill.engines.pool import SKIRMISH, Pool, PoolConfig
 from starmill.engines.replays import replay_file
-from starmill.schema import episode, errors, specs, vocab
+from starmill.schema import specs, vocab
 from starmill.schema.settings import UNPLUGGED
 
 SETTINGS = UNPLUGGED
@@ -24,7 +25,7 @@ MAP = "Skirmish/AmberBasin.SC2Map"
 
 @pytest.fixture(scope="module")
 def pool():
-    made = Pool(PoolConfig(root=SKIRMISH, deadlines=referee.PATIENT))
+    made = Pool(PoolConfig(root=SKIRMISH, deadlines=live_game.DEADLINES))
     yield made
     made.close()
 
@@ -32,6 +33,11 @@ def pool():
 @pytest.fixture(scope="module")
 def game(pool):
     return referee.newest(pool.installation)
+
+
+def is_no_op(action):
+    """Returns whether the action sends nothing to the game."""
+    return not 0 < int(action["function"]) < len(vocab.functions())
 
 
 class Recorder:
@@ -72,7 +78,7 @@ class Wanderer:
             action["function"] = np.asarray(vocab.CAMERA_FUNCTION, np.int32)
             y, x = self._draw.integers(60, 180, 2)
             action["world"] = np.asarray(y * 256 + x, np.int32)
-        elif random_agent.is_no_op(action):
+        elif is_no_op(action):
             action["function"] = np.asarray(
                 vocab.function_named("Move_pt").id, np.int32
             )
@@ -110,12 +116,12 @@ def generated(pool, game, replay, side):
 
 def play(pool, game, agents, *, races=("zerg", "terran"), seed=3, **setup):
     with pool.lease(game, len(agents)) as games:
-        opponent = live_game.BuiltIn(difficulty="easy") if len(agents) == 1 else None
-        wanted = live_game.Setup(
+        opponent = BuiltIn(difficulty="easy") if len(agents) == 1 else None
+        wanted = live_game.GameSetup(
             map_path=MAP, seed=seed, races=races, opponent=opponent, **setup
         )
         return live_game.play(
-            live_game.clients_of(games), wanted, agents, referee.PATIENT
+            live_game.clients_of(games), wanted, agents, live_game.DEADLINES
         )
 
 
@@ -125,7 +131,7 @@ def check_dataset_holds(arrays, recorder):
     acted = {
         int(seen["game_loop"])
         for seen, action in zip(recorder.seen, recorder.done, strict=True)
-        if not random_agent.is_no_op(action)
+        if not is_no_op(action)
     }
     loops = arrays["game_loop"].tolist()
     # The dataset's last step is the end of the game, which nobody acts on.
@@ -182,37 +188,6 @@ def test_the_same_seed_gives_the_same_game_and_another_another(pool, game):
     assert replays[0] == replays[1] != replays[2]
 
 
-def test_the_environment_is_dm_envs_kind(pool, game):
-    with environment.Environment(
-        pool,
-        game,
-        opponent=live_game.BuiltIn(difficulty="very_easy"),
-        max_loops=300,
-    ) as env:
-        player = random_agent.RandomAgent(SETTINGS)
-        player.reset(1, "zerg")
-        step = env.reset(map_path=MAP, seed=1, races=("zerg", "random"))
-        assert (step.step_type, step.reward, step.discount) == (episode.FIRST, 0, 1)
-        wanted = env.observation_spec()
-        assert set(step.observation) == {*wanted, "prev_delay"}
-        loops = [0]
-        while not step.last():
-            for key, spec in wanted.items():
-                specs.check_array(key, step.observation[key], spec)
-            action = player.act(step.observation)
-            step = env.step(action)
-            loops.append(int(step.observation["game_loop"]))
-            assert int(step.observation["prev_delay"]) == loops[-1] - loops[-2]
-            if not step.last():
-                assert loops[-1] - loops[-2] >= int(action["delay"])
-        assert (step.reward, step.discount, loops[-1]) == (0, 0, 300)
-        assert env.save_replay()[:3] == b"MPQ"
-        with pytest.raises(errors.ConfigError, match="call reset"):
-            env.step(action)
-        again = env.reset(map_path=MAP, seed=1, races=("zerg", "random"))
-        assert int(again.observation["game_loop"]) == 0
-
-
 class Spammer:
     """Moves its workers on every loop, if it may."""
 
@@ -246,20 +221,6 @@ def test_the_throttle_holds_in_a_game(pool, game):
     for start in range(400):
         assert ((loops >= start) & (loops < start + 50)).sum() <= 7
     assert len(loops) >= 7 * 400 // 50
-
-
-def test_an_agent_as_opponent_plays_between_the_steps(pool, game):
-    other = Recorder(random_agent.RandomAgent(SETTINGS))
-    with environment.Environment(pool, game, opponent=other, max_loops=200) as env:
-        step = env.reset(map_path=MAP, seed=2, races=("terran", "zerg"))
-        idle = random_agent.no_op(env.action_spec(), delay=40)
-        count = 0
-        while not step.last():
-            step = env.step(idle)
-            count += 1
-        assert count == 5
-    assert len(other.seen) > 8
-    assert int(other.seen[0]["home_race_requested"]) == 2  # zerg
 
 
 def random_call(raw_functions, draw, count):
@@ -333,13 +294,13 @@ def test_pysc2s_environment_and_ours_see_the_same(pool, game, monkeypatch):
     assert len(sent) > 30
     with pool.lease(game) as games:
         (client,) = live_game.clients_of(games)
-        setup = live_game.Setup(
+        setup = live_game.GameSetup(
             map_path="Ladder2019Season3/AcropolisLE.SC2Map",
             seed=9,
             races=("zerg", "terran"),
-            opponent=live_game.BuiltIn(difficulty="easy"),
+            opponent=BuiltIn(difficulty="easy"),
         )
-        ours = live_game.LiveGame([client], setup, [SETTINGS], referee.PATIENT)
+        ours = live_game.LiveGame([client], setup, [SETTINGS], live_game.DEADLINES)
         waiting = random_agent.no_op(specs.action_specs(SETTINGS), delay=8)
         for expected in theirs:
             seen = ours.observe(0)

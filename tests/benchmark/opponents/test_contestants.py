@@ -1,15 +1,13 @@
 import pytest
 
-from starmill.benchmark import evaluation
 from starmill.benchmark.opponents import (
     contestants,
     random_agent,
+    shipped,
     specialists,
 )
-from starmill.benchmark.tournaments import referee
+from starmill.learners import acting
 from starmill.schema import errors, settings
-
-MAPS = ["Ladder2019Season3/AcropolisLE.SC2Map", "Skirmish/AmberBasin.SC2Map"]
 
 
 def test_words_of_the_command_line(tmp_path):
@@ -27,18 +25,18 @@ def test_words_of_the_command_line(tmp_path):
     )
     assert (bot.name, bot.kind, bot.built_in.difficulty) == (
         "very_hard",
-        contestants.BUILT_IN,
+        contestants.Kind.BUILT_IN,
         "very_hard",
     )
     assert (rush.name, rush.built_in.build) == ("hard+rush", "rush")
     assert (named.name, named.kind, named.built_in) == (
         "chance",
-        contestants.RANDOM,
+        contestants.Kind.RANDOM,
         None,
     )
     assert (trained.name, trained.options) == ("bc", "")
     assert trained.digest.startswith("sha256:")
-    assert (search.name, search.what, search.options) == (
+    assert (search.name, search.source, search.options) == (
         "mcts",
         str(checkpoint),
         "search=20",
@@ -94,48 +92,45 @@ def test_agents_are_made():
         contestants.load(contestants.contestant("easy"), settings.UNPLUGGED)
 
 
-def plan(**changes):
-    config = {"agents": ("random", "rush"), "opponents": ("easy", "hard"), "games": 9}
-    return evaluation.plan(evaluation.Config(**{**config, **changes}), MAPS)
+@pytest.mark.parametrize("name", ["", "a b", "../x", "a-vs-b", "x" * 65, "a,b"])
+def test_names_that_files_cannot_have_are_refused(name):
+    with pytest.raises(errors.ConfigError, match="name"):
+        contestants.check_name(name)
 
 
-def test_a_plan_has_every_agent_against_every_opponent():
-    made = plan()
-    pairs = {(f.home, f.away) for f in made.fixtures}
-    assert pairs == {
-        ("random", "easy"),
-        ("random", "hard"),
-        ("rush", "easy"),
-        ("rush", "hard"),
-    }
-    assert len(made.fixtures) == 4 * 9
-    assert made.maps == ("Skirmish/AmberBasin.SC2Map",)
-
-
-def test_a_round_robin_leaves_out_what_cannot_be_played():
-    pairs = {(f.home, f.away) for f in plan(round_robin=True).fixtures}
-    assert len(pairs) == 5  # of six: easy against hard have no seat
-    assert ("easy", "hard") not in pairs
+def test_load_agent_takes_what_evaluate_takes():
+    assert isinstance(contestants.load_agent("random"), random_agent.RandomAgent)
+    assert isinstance(contestants.load_agent("turtle"), specialists.Specialist)
+    with pytest.raises(errors.ConfigError, match="no agent to load"):
+        contestants.load_agent("very_hard")
+    with pytest.raises(errors.ConfigError, match="only trained agents"):
+        contestants.load_agent("rush", temperature=0.5)
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("source", "keywords", "options"),
     [
-        ({"agents": ()}, "at least one agent"),
-        ({"games": 0}, "games"),
-        ({"max_minutes": 0}, "max_minutes"),
-        ({"agents": ("easy",), "opponents": ("hard",)}, "nothing to play"),
-        ({"maps": ("Nowhere",)}, "no map Nowhere"),
+        ("skirmish:bc", {}, {"temperature": "1.0"}),
+        ("skirmish:bc", {"temperature": 0.5}, {"temperature": "0.5"}),
+        ("skirmish:mzs-mcts", {}, {"search": "20", "temperature": "1.0"}),
+        (
+            "skirmish:mzs-mcts",
+            {"search": 8, "simulations": 4, "mmr": 4000},
+            {"search": "8", "simulations": "4", "mmr": "4000", "temperature": "1.0"},
+        ),
     ],
 )
-def test_plans_that_make_no_sense_are_refused(changes, message):
-    with pytest.raises(errors.ConfigError, match=message):
-        plan(**changes)
+def test_load_agents_keywords_override_the_sources_options(
+    source, keywords, options, monkeypatch
+):
+    calls = []
+    monkeypatch.setattr(
+        acting, "load", lambda path, **given: calls.append((path, given))
+    )
+    contestants.load_agent(source, **keywords)
+    assert calls == [(shipped.shipped(source)[0], options)]
 
 
-def test_maps_are_found_by_name():
-    assert referee.choose_maps(MAPS, ["acropolis"]) == [MAPS[0]]
-    assert referee.choose_maps(MAPS, ["Acropolis LE"]) == [MAPS[0]]
-    assert referee.choose_maps(MAPS[:1]) == MAPS[:1]
-    with pytest.raises(errors.ConfigError, match="none of the dataset's maps"):
-        referee.choose_maps(["Melee/Simple64.SC2Map"])
+def test_load_agent_takes_a_packed_agents_file():
+    path, _ = shipped.shipped("skirmish:bc")
+    assert contestants.load_agent(path).settings == settings.UNPLUGGED

@@ -17,7 +17,7 @@ def test_a_word_means_a_file_that_ships(name):
     path, options = shipped.shipped(f"skirmish:{name}")
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     assert one.name == f"skirmish-{name}"
-    assert one.kind == contestants.CHECKPOINT
+    assert one.kind == contestants.Kind.CHECKPOINT
     searches = "search=20&" if name == "mzs-mcts" else ""
     assert one.options == options == f"{searches}temperature=1.0"
     assert one.digest == f"sha256:{digest}?{options}"

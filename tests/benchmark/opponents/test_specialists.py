@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from starmill.benchmark.games import live_game
+from starmill.benchmark.games.built_in import BuiltIn
 from starmill.benchmark.opponents import (
     building_sites,
     random_agent,
@@ -51,20 +52,20 @@ class Watched:
 
 @pytest.fixture(scope="module")
 def play():
-    pool = Pool(PoolConfig(root=SKIRMISH, deadlines=referee.PATIENT))
+    pool = Pool(PoolConfig(root=SKIRMISH, deadlines=live_game.DEADLINES))
 
     def run(style, race, minutes):
         player = Watched(style)
-        setup = live_game.Setup(
+        setup = live_game.GameSetup(
             map_path="Skirmish/AmberBasin.SC2Map",
             seed=5,
             races=(race, "terran"),
-            opponent=live_game.BuiltIn(difficulty="very_easy"),
+            opponent=BuiltIn(difficulty="very_easy"),
             max_loops=minutes * MINUTE,
         )
         with pool.lease(referee.newest(pool.installation), 1) as games:
             clients = live_game.clients_of(games)
-            ending, _ = live_game.play(clients, setup, [player], referee.PATIENT)
+            ending, _ = live_game.play(clients, setup, [player], live_game.DEADLINES)
         return player, ending
 
     yield run

@@ -112,7 +112,7 @@ def test_a_run_killed_midway_carries_on_to_the_same_table(tmp_path):
     folder = tmp_path / "killed"
     folder.mkdir()
     code = (
-        "import pathlib, sys; from tests.benchmark import test_tournament as t\n"
+        "import pathlib, sys; from tests.benchmark.tournaments import test_tournament as t\n"
         "if __name__ == '__main__':\n"
         "    t.run(pathlib.Path(sys.argv[1]), parallel=2, "
         "kill_parent=(t.FIXTURES[9].game,))\n"
