@@ -1,7 +1,7 @@
-"""The report as one HTML file: tables, heat maps and charts, nothing fetched from elsewhere.
+"""The report of a tournament as one HTML file: tables, heat maps and charts.
 
-Numbers on the page carry `data-` attributes with the unrounded value, so that programs (and
-our tests) can read what people see.
+In: a `Report`. Out: the page's text, which needs no other file. Numbers on the page have
+`data-` attributes with the unrounded values, for programs and tests.
 """
 
 import html
@@ -14,28 +14,33 @@ import numpy as np
 
 from starmill.benchmark.ratings import elo, standings
 from starmill.benchmark.reports import report
-from starmill.pages import charts
+from starmill.pages import charts, document
 from starmill.schema.game_constants import LOOPS_PER_MINUTE, RACES
 
 
 def write_html(content: report.Report, path: Path) -> None:
-    """Writes the page; links to replays are relative to its folder."""
+    """Writes the page; its links to replays are relative to its folder."""
     report.write_text(path, render(content, path.parent))
 
 
 def render(content: report.Report, folder: Path) -> str:
-    """Returns the page as it would lie in `folder`."""
-    page = resources.files("starmill.benchmark.reports").joinpath("assets")
-    shared_style = resources.files("starmill.pages").joinpath("style.css")
-    style = shared_style.read_text("utf-8") + page.joinpath("style.css").read_text(
-        "utf-8"
+    """Returns the page's HTML, with links that are relative to `folder`."""
+    return document.page(
+        title=content.title,
+        subtitle=" · ".join(f"{name}: {text}" for name, text in content.about),
+        main=_main(content, folder),
+        footer="Made by starmill.",
+        style=_asset("style.css"),
     )
-    return string.Template(page.joinpath("report.html").read_text("utf-8")).substitute(
-        title=html.escape(content.title),
-        about=html.escape(
-            " · ".join(f"{name}: {text}" for name, text in content.about)
-        ),
-        style=style,
+
+
+def _asset(name: str) -> str:
+    folder = resources.files("starmill.benchmark.reports").joinpath("assets")
+    return folder.joinpath(name).read_text("utf-8")
+
+
+def _main(content: report.Report, folder: Path) -> str:
+    return string.Template(_asset("report.html")).substitute(
         results=_results_table(content),
         notes=_notes(content.lines),
         ratings=_rating_chart(content.lines),
@@ -150,7 +155,7 @@ def _race_matrix(content: report.Report) -> str:
 
 
 def _rating_chart(lines: Sequence[standings.Standing]) -> str:
-    """Returns every rating as a dot with its interval as a bar; an open end runs off."""
+    """Returns each rating as a dot and its interval as a bar, which is open where unbounded."""
     shown = [x for x in lines if x.rating.status is not elo.Status.UNLINKED]
     known = [
         value
@@ -209,7 +214,7 @@ def _ticks(low: float, high: float) -> list[float]:
 
 def _lengths(content: report.Report) -> str:
     if not content.games:
-        return '<p class="note">Lengths of these games are not known.</p>'
+        return '<p class="note">The lengths of these games are unknown.</p>'
     minutes = [game.game_loops / LOOPS_PER_MINUTE for game in content.games]
     counts, edges = np.histogram(minutes, bins=min(20, max(4, len(minutes) // 4)))
     chart = charts.histogram(
@@ -219,7 +224,7 @@ def _lengths(content: report.Report) -> str:
         label="Games by length in minutes",
     )
     limits = sum(game.ending == "limit" for game in content.games)
-    note = f"Median {np.median(minutes):.1f} minutes; {limits} ended at the loop limit."
+    note = f"Median {np.median(minutes):.1f} minutes; {limits} reached the time limit."
     return f'<div class="card">{chart}<p class="note" id="lengths">{note}</p></div>'
 
 

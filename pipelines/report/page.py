@@ -6,13 +6,12 @@ scripts and data are all inside, so the page also opens from a mail attachment.
 
 import dataclasses
 import html
-import json
 import string
 from collections.abc import Sequence
 from importlib import resources
 from typing import Any
 
-from starmill.pages import charts
+from starmill.pages import charts, document
 from starmill.pipelines.report import statistics
 from starmill.schema import specs, vocab
 from starmill.schema.game_constants import LOOPS_PER_MINUTE
@@ -75,27 +74,24 @@ def render(
         settings: of the converter that made the dataset.
     """
     assets = resources.files("starmill.pipelines.report").joinpath("assets")
-    title = f"{summary.name} {summary.version}"
-    return string.Template(
-        assets.joinpath("report.html").read_text("utf-8")
-    ).substitute(
-        title=html.escape(title),
-        digest=html.escape(summary.reference),
-        style=resources.files("starmill.pages")
-        .joinpath("style.css")
-        .read_text("utf-8"),
-        body=_body(summary, numbers),
-        viewer_note=html.escape(
-            f"This file contains {len(episodes)} of {summary.episodes:,} episodes. "
-            "Drag the slider or use the arrow keys; point at a unit to see its raw values."
+    main = string.Template(assets.joinpath("report.html").read_text("utf-8"))
+    return document.page(
+        title=f"{summary.name} {summary.version}",
+        subtitle=summary.reference,
+        main=main.substitute(
+            body=_body(summary, numbers),
+            viewer_note=html.escape(
+                f"This file contains {len(episodes)} of {summary.episodes:,} episodes. "
+                "Drag the slider or use the arrow keys; point at a unit to see its raw "
+                "values."
+            ),
         ),
-        footer=html.escape(
+        footer=(
             f"Made by starmill from {summary.reference}. Engine: {summary.engine}. "
             f"Schema {summary.schema}."
         ),
-        names=_script_json(_names(settings)),
-        episodes=_script_json(list(episodes)),
         script=assets.joinpath("viewer.js").read_text("utf-8"),
+        data={"names": _names(settings), "data": list(episodes)},
     )
 
 
@@ -110,13 +106,6 @@ def size_text(size_bytes: float) -> str:
             )
         size_bytes /= 1000
     return f"{size_bytes:.1f} TB"
-
-
-def _script_json(value: Any) -> str:
-    # A "</script>" inside a string would end the element. JSON allows an escaped slash.
-    return json.dumps(value, separators=(",", ":"), sort_keys=True).replace(
-        "</", "<\\/"
-    )
 
 
 def _names(settings: ConverterSettings) -> dict[str, Any]:

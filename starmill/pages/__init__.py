@@ -1,5 +1,5 @@
-"""What the HTML reports share: the style sheet and charts.
+"""What the HTML reports have in common: the page, the style sheet, and charts.
 
-Enters: numbers. Leaves: HTML and SVG text.
+Enters: text, numbers and HTML fragments. Leaves: HTML and SVG text.
 Must not know: what the numbers mean.
 """

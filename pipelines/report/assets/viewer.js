@@ -10,13 +10,7 @@
     alerts: true, pathable: false, buildable: false, camera: true, units: true };
   let current = null, step = 0, timer = null, hovered = -1;
 
-  $("theme").onclick = () => {
-    const root = document.documentElement;
-    const dark = root.dataset.theme ? root.dataset.theme === "dark"
-      : matchMedia("(prefers-color-scheme: dark)").matches;
-    root.dataset.theme = dark ? "light" : "dark";
-    draw();
-  };
+  document.addEventListener("themechange", draw);
 
   async function inflate(text) {
     const raw = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));

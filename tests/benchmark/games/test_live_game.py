@@ -243,7 +243,7 @@ def play_pysc2(game, monkeypatch, steps):
     from pysc2.lib import actions, remote_controller
 
     sent: dict[int, list[sc2api_pb2.RequestAction]] = {}
-    theirs: list[random_agent.Arrays] = []
+    theirs: list[dict] = []
     original = remote_controller.RemoteController.actions
 
     def spy(self, request):

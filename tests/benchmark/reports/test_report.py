@@ -114,7 +114,7 @@ def test_saturated_and_unlinked_agents_are_shown_as_such(tmp_path):
 def test_results_without_single_games_still_make_a_page(tmp_path):
     table = winrates.tabulate(tournaments.play(RATINGS, 9, 1))
     content = report.build(table, standings.standings(table))
-    assert "Lengths of these games are not known" in page.render(content, tmp_path)
+    assert "The lengths of these games are unknown" in page.render(content, tmp_path)
     assert "Game lengths" not in report.markdown(content)
 
 

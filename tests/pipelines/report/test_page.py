@@ -79,7 +79,7 @@ def test_numbers_on_the_page(page):
     assert text(page, "figure-steps") == f"{sum(LENGTHS):,}"
     assert text(page, "figure-bytes") == "1.0 MB"
     assert text(page, "figure-compression") == "50x"
-    assert text(page, "digest") == "page-test@1.2.3#sha256:abc"
+    assert text(page, "subtitle") == "page-test@1.2.3#sha256:abc"
     assert "engine_crashed" in page.find_element(By.TAG_NAME, "main").text
     errors = [entry for entry in page.get_log("browser") if entry["level"] == "SEVERE"]
     assert errors == []
