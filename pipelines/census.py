@@ -1,7 +1,7 @@
-"""How many replays a selection keeps, and which: counts per reason, version, map and MMR.
+"""Counts what a selection keeps of an index: by reason, version, map, race and MMR.
 
-In: rows of an index and a selection. Out: a `Census`, as JSON or as text with bars. Rows
-are only counted, so an index of any length takes the same memory.
+In: rows of an index and a selection. Out: a `Census`, as JSON or as text with bars. Rows are
+counted one by one, so the length of the index does not affect memory.
 """
 
 import collections
@@ -9,25 +9,30 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from starmill.schema import selection as selection_lib
+from starmill.schema import selection
 from starmill.schema.replay_row import ReplayRow
 from starmill.schema.selection import Selection
 
 MMR_BAND = 250
-_BAR = 40
+# Length of the longest bar, in characters.
+_BAR_LENGTH = 40
 
 
 @dataclasses.dataclass(kw_only=True)
 class Census:
-    """Counts of one selection over one index.
+    """What a selection keeps of an index.
 
-    replays, kept_replays: rows, and rows of which at least one side is kept.
-    kept_episodes: sides kept.
-    reasons: RejectReason -> replays left out for it.
-    versions, maps: -> (replays, replays kept).
-    races, outcomes: of the kept episodes' own players.
-    mmr: lower end of a band of MMR_BAND -> kept episodes; None: MMR not known.
-    splits: -> kept replays.
+    Attributes:
+        replays: rows of the index.
+        kept_replays: replays of which at least one side is kept.
+        kept_episodes: sides that are kept.
+        reasons: reject reason -> replays of which no side is kept.
+        versions: game version -> [replays, replays kept].
+        maps: map's name -> [replays, replays kept].
+        races: race -> kept episodes whose own player plays it.
+        outcomes: result -> kept episodes whose own player has it.
+        mmr: lower end of a band of MMR_BAND -> kept episodes; None: MMR not known.
+        splits: split -> kept replays.
     """
 
     replays: int = 0
@@ -51,30 +56,25 @@ class Census:
         default_factory=collections.Counter
     )
 
-    def add(self, row: ReplayRow, selection: Selection) -> None:
+    def add(self, row: ReplayRow, rules: Selection) -> None:
         """Counts one row."""
-        sides = [
-            player
-            for player in (1, 2)
-            if selection_lib.episode_reject_reason(row, player, selection) is None
-        ]
-        kept = int(bool(sides))
+        judgement = selection.judge(row, rules)
+        is_kept = judgement.reason is None
         self.replays += 1
-        self.kept_replays += kept
-        self.kept_episodes += len(sides)
+        self.kept_replays += is_kept
+        self.kept_episodes += len(judgement.sides)
         for counts, key in (
             (self.versions, _short_version(row.game_version)),
             (self.maps, row.map_name or "unknown"),
         ):
             pair = counts.setdefault(key, [0, 0])
             pair[0] += 1
-            pair[1] += kept
-        if not kept:
-            reason = selection_lib.reject_reason(row, selection)
-            self.reasons[str(reason)] += 1
+            pair[1] += is_kept
+        if judgement.reason is not None:
+            self.reasons[judgement.reason.value] += 1
             return
-        self.splits[selection_lib.split_in(row, selection)] += 1
-        for player in sides:
+        self.splits[judgement.split] += 1
+        for player in judgement.sides:
             own = row.players[player - 1]
             self.races[own.race_name or "unknown"] += 1
             self.outcomes[own.result or "unknown"] += 1
@@ -97,15 +97,15 @@ class Census:
                 for band in _bands(self.mmr)
             ],
             "mmr_unknown": self.mmr[None],
-            "splits": {name: self.splits[name] for name in selection_lib.SPLITS},
+            "splits": {name: self.splits[name] for name in selection.SPLITS},
         }
 
 
-def take(rows: Iterable[ReplayRow], selection: Selection) -> Census:
-    """Returns the counts of all rows."""
+def take(rows: Iterable[ReplayRow], rules: Selection) -> Census:
+    """Returns the census of all rows."""
     census = Census()
     for row in rows:
-        census.add(row, selection)
+        census.add(row, rules)
     return census
 
 
@@ -125,7 +125,7 @@ def _pairs(counts: Mapping[str, list[int]]) -> dict[str, dict[str, int]]:
 
 
 def _natural(text: str) -> tuple[Any, ...]:
-    """Sorts 4.10.0 after 4.9.2, and words after numbers."""
+    """Returns a sort key that puts 4.10.0 after 4.9.2, and words after numbers."""
     parts = text.split(".")
     if all(part.isdigit() for part in parts):
         return (0, [int(part) for part in parts], text)
@@ -133,18 +133,20 @@ def _natural(text: str) -> tuple[Any, ...]:
 
 
 def _bands(mmr: Mapping[int | None, int]) -> list[int]:
-    """Returns every band from the lowest to the highest, empty ones included."""
+    """Returns the lower end of every band from the lowest to the highest, without gaps."""
     known = [band for band in mmr if band is not None]
     return list(range(min(known), max(known) + MMR_BAND, MMR_BAND)) if known else []
 
 
 def text(census: Census) -> str:
-    """Returns the counts for a terminal."""
+    """Returns the counts as text for a terminal."""
     lines = [
         f"{census.kept_replays:,} of {census.replays:,} replays kept, "
         f"{census.kept_episodes:,} episodes"
     ]
-    lines += _block("left out, by first failing rule", _by_count(census.reasons))
+    lines += _block(
+        "left out, by the first rule that failed", _by_count(census.reasons)
+    )
     for title, pairs in (("versions", census.versions), ("maps", census.maps)):
         keys = sorted(pairs, key=_natural)
         lines += _block(
@@ -158,7 +160,7 @@ def text(census: Census) -> str:
     if census.mmr[None]:
         bands.append(("unknown", census.mmr[None]))
     lines += _block("MMR: episodes", bands)
-    splits = [(name, census.splits[name]) for name in selection_lib.SPLITS]
+    splits = [(name, census.splits[name]) for name in selection.SPLITS]
     lines += _block("splits: replays", splits)
     return "\n".join(lines)
 
@@ -166,16 +168,17 @@ def text(census: Census) -> str:
 def _block(
     title: str, counts: Sequence[tuple[str, int]], remarks: Sequence[str] = ()
 ) -> list[str]:
-    """Returns a heading and, for each count, a line with a bar."""
+    """Returns a heading, then one line with a bar for each count."""
     if not counts:
         return []
-    most = max(count for _, count in counts) or 1
-    names = max(len(name) for name, _ in counts)
-    numbers = len(f"{most:,}")
-    aside = max((len(remark) for remark in remarks), default=0)
-    out = ["", title]
+    largest = max(count for _, count in counts) or 1
+    name_width = max(len(name) for name, _ in counts)
+    count_width = len(f"{largest:,}")
+    remark_width = max((len(remark) for remark in remarks), default=0)
+    lines = ["", title]
     for i, (name, count) in enumerate(counts):
-        remark = f" {remarks[i]:<{aside}}" if remarks else ""
-        bar = "#" * -(-_BAR * count // most)
-        out.append(f"  {name:<{names}}  {count:>{numbers},}{remark}  {bar}".rstrip())
-    return out
+        remark = f" {remarks[i]:<{remark_width}}" if remarks else ""
+        bar = "#" * -(-_BAR_LENGTH * count // largest)
+        line = f"  {name:<{name_width}}  {count:>{count_width},}{remark}  {bar}"
+        lines.append(line.rstrip())
+    return lines

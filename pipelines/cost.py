@@ -1,6 +1,6 @@
-"""What a build will cost: core hours, steps and bytes, from measured rates.
+"""Estimates what a build will cost in core hours, steps and bytes, from measured rates.
 
-In: a plan. Out: numbers for people who decide whether, where and on how many cores to run.
+In: a plan. Out: numbers that help to decide whether, where and on how many cores to run it.
 """
 
 import dataclasses
@@ -8,16 +8,21 @@ from typing import Any
 
 from starmill.pipelines import plan
 
+_SECONDS_PER_HOUR = 3600
+# Cores of the machine whose hours are printed as an example.
+_EXAMPLE_CORES = 64
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Rates:
-    """What one core does, measured by `make perf ONLY=generate` (docs/scale.md).
+    """What one core does, as measured by `make perf ONLY=generate` (docs/scale.md).
 
-    source: where the numbers are from, in a sentence.
-    loops_per_step: game loops per kept step of one player.
-    bytes_per_step: encoded.
-    core_seconds_per_loop: of the engine, per game loop and player, observations apart.
-    core_seconds_per_step: observing twice, converting and encoding.
+    Attributes:
+        source: where the numbers come from, in a sentence.
+        loops_per_step: game loops per kept step of one player.
+        bytes_per_step: encoded.
+        core_seconds_per_loop: of the engine, per game loop and player, without observations.
+        core_seconds_per_step: to observe twice, convert and encode.
     """
 
     source: str
@@ -27,8 +32,8 @@ class Rates:
     core_seconds_per_step: float
 
 
-# Steps and bytes of the real game follow the paper and the codec's own measurements; what
-# its engine costs is not measured here (the game is not to be had), so it is assumed.
+# The real game: steps and bytes follow from the paper and from measurements of the codec. The
+# cost of its engine is assumed, because StarCraft II was unavailable.
 RATES = {
     "skirmish": Rates(
         source="measured on ladder games of the embedded engine, one busy server core",
@@ -49,7 +54,16 @@ RATES = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Cost:
-    """What is to be expected; loops are of both sides together."""
+    """The estimated cost of a build.
+
+    Attributes:
+        replays: to play; reused ones are not among them.
+        loops: game loops of all sides together, reused ones included.
+        steps: kept steps of all sides.
+        size_bytes: of the finished shards.
+        core_hours: to play, convert and encode what is not reused.
+        rates: that the estimate is based on.
+    """
 
     replays: int
     loops: int
@@ -59,45 +73,46 @@ class Cost:
     rates: Rates
 
 
-def estimate(made: plan.BuildPlan, *, engine: str) -> Cost:
-    """Returns what the plan will cost; what is reused costs nothing."""
+def estimate(build_plan: plan.BuildPlan, *, engine: str) -> Cost:
+    """Returns the estimated cost of a plan; replays that are reused cost nothing."""
     rates = RATES[engine]
-    share = made.sides / max(1, made.selected)
-    loops = round(made.loops * share)
+    replays = max(1, build_plan.selected)
+    loops = round(build_plan.loops * build_plan.sides / replays)
     steps = round(loops / rates.loops_per_step)
-    to_play = 1 - made.reused / max(1, made.selected)
     seconds = loops * rates.core_seconds_per_loop + steps * rates.core_seconds_per_step
+    played_share = 1 - build_plan.reused / replays
     return Cost(
-        replays=made.selected - made.reused,
+        replays=build_plan.selected - build_plan.reused,
         loops=loops,
         steps=steps,
         size_bytes=round(steps * rates.bytes_per_step),
-        core_hours=seconds * to_play / 3600,
+        core_hours=seconds * played_share / _SECONDS_PER_HOUR,
         rates=rates,
     )
 
 
 def lines(expected: Cost) -> list[str]:
-    """Returns the estimate for people."""
+    """Returns the estimate as lines of text."""
     hours = expected.core_hours
     return [
         f"to play      {expected.replays:,} replays, {expected.loops:,} game loops",
         f"steps        about {expected.steps:,}",
-        f"bytes        about {expected.size_bytes:,}, twice that while it is built",
-        f"core hours   about {hours:,.2f} ({hours / 64:,.2f} h on 64 cores)",
+        f"bytes        about {expected.size_bytes:,}, twice that during the build",
+        f"core hours   about {hours:,.2f} ({hours / _EXAMPLE_CORES:,.2f} h on "
+        f"{_EXAMPLE_CORES} cores)",
         f"rates        {expected.rates.source}",
     ]
 
 
-def to_json(made: plan.BuildPlan, expected: Cost) -> dict[str, Any]:
-    """Returns plan and estimate for machines."""
+def to_json(build_plan: plan.BuildPlan, expected: Cost) -> dict[str, Any]:
+    """Returns the plan and the estimate as JSON."""
     return {
-        "read": made.read,
-        "selected": made.selected,
-        "rejected": dict(made.rejected),
-        "episodes": made.sides,
-        "reused": made.reused,
-        "shards": dict(made.shard_counts),
+        "read": build_plan.read,
+        "selected": build_plan.selected,
+        "rejected": dict(build_plan.rejected),
+        "episodes": build_plan.sides,
+        "reused": build_plan.reused,
+        "shards": dict(build_plan.shard_counts),
         "replays": expected.replays,
         "loops": expected.loops,
         "steps": expected.steps,

@@ -1,8 +1,8 @@
-"""Replays to a dataset: index, plan, play and encode on Beam, join, and the manifest last.
+"""Builds a dataset from replays: index, plan, play on Beam, join, and the manifest last.
 
-In: where replays are, a selection, a destination. Out: a dataset there whose bytes depend on
-the replays, the selection, the settings, the engine and this release alone; not on runner,
-workers, order, time, host, retries or interruptions.
+In: where the replays are, a selection, and a destination. Out: a dataset there. Its bytes
+depend on the replays, the selection, the settings, the engine and this release alone. They do
+not depend on the runner, the number of workers, order, time, host, retries or interruptions.
 """
 
 import contextlib
@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import apache_beam as beam
-import fsspec
 from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 from apache_beam.runners.runner import PipelineState
 
@@ -33,35 +32,47 @@ from starmill.schema import (
     errors,
     manifest,
     registry,
-    selection,
     shards,
     storage,
     table,
 )
+from starmill.schema.selection import Selection
 from starmill.version import __version__
 
 WORK = "_work"
-# Two games of 1 to 2 GB, and a gigabyte for converting, with room to spare.
+# Files of a dataset beside its shards and its manifest.
+_TABLES = (table.EPISODES, table.QUARANTINE, card.README, card.CROISSANT)
+# Two games of 1 to 2 GB each, a gigabyte for converting, and some room to spare.
 DATAFLOW_MIN_RAM = "8GB"
-# How errors raised on purpose look inside what Beam makes of them.
+# What our own errors look like inside the errors that Beam makes of them.
 _OURS = re.compile(r"(?:starmill\.schema\.errors\.)?ConfigError: ([^\n]+)")
-_SYSTEMS = re.compile(r"(?:OSError|PermissionError): (\[Errno \d+\][^\n]+)")
+_SYSTEM = re.compile(r"(?:OSError|PermissionError): (\[Errno \d+\][^\n]+)")
 _BEAM_ERRORS = (RuntimeError, ValueError, OSError, errors.StarmillError)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Request:
-    """A build.
+    """A dataset to build.
 
-    replays: files, folders, globs, packs, URLs; or index: an index made before.
-    output: path or URL of the dataset's folder. work: of what is done so far.
-    extend: reference of a dataset whose episodes are taken over where they are wanted.
-    keep_work: whether the work folder stays when the dataset is finished.
+    Attributes:
+        replays: files, folders, globs, packs and URLs; empty if there is an index.
+        index: path or URL of an index made before, instead of replays.
+        selection: which replays, and which sides of them, become episodes.
+        output: path or URL of the dataset's folder.
+        work: path or URL of the work folder; None: a folder in the output.
+        name: of the dataset.
+        version: of the dataset, like "1.0.0".
+        pool: how games are started and reused.
+        config: how replays are played.
+        replays_per_shard: on average.
+        extend: reference of a dataset whose episodes are taken over; None: all are played.
+        password: of encrypted packs.
+        keep_work: whether the work folder stays when the dataset is finished.
     """
 
     replays: tuple[str, ...] = ()
     index: str | None = None
-    selection: selection.Selection
+    selection: Selection
     output: str
     work: str | None = None
     name: str
@@ -74,20 +85,22 @@ class Request:
     keep_work: bool = False
 
     def __post_init__(self) -> None:
-        """Checks that there is exactly one source, and a name that will do."""
+        """Checks the name and version, and that replays come from one source."""
         problems = manifest.name_problems(self.name, self.version)
         if bool(self.replays) == (self.index is not None):
             problems.append("expected either --replays or --index")
+        if self.work is not None and self.work.rstrip("/") == self.output.rstrip("/"):
+            problems.append("--work: expected another folder than --output")
         if problems:
             raise errors.ConfigError("; ".join(problems))
 
     @property
     def work_folder(self) -> str:
-        """Where unfinished work is kept."""
+        """Path or URL of the folder for unfinished work."""
         return self.work or storage.join(self.output, WORK)
 
     def job(self) -> dict[str, Any]:
-        """Returns what makes unfinished work this build's and no other's."""
+        """Returns the facts that unfinished work must share to be continued."""
         return {
             "name": self.name,
             "version": self.version,
@@ -102,7 +115,14 @@ class Request:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What a build has come to. counters: of Beam, empty where nothing had to be run."""
+    """The result of a build.
+
+    Attributes:
+        plan: what was to be done.
+        manifest: of the finished dataset.
+        quarantine: every side of a selected replay that is not an episode.
+        counters: of Beam; empty if the dataset was finished before.
+    """
 
     plan: plan.BuildPlan
     manifest: manifest.Manifest
@@ -111,36 +131,36 @@ class Outcome:
 
     @property
     def failures(self) -> tuple[table.QuarantineRow, ...]:
-        """The sides that were wanted and could not be made."""
-        unwanted = set(self.plan.unwanted_sides)
-        return tuple(row for row in self.quarantine if row.reason not in unwanted)
+        """The selected sides that failed."""
+        unselected = set(self.plan.unselected)
+        return tuple(row for row in self.quarantine if row.reason not in unselected)
 
 
 Watch = Callable[[plan.BuildPlan], contextlib.AbstractContextManager[Any]]
 
 
 def prepare(request: Request, options: Sequence[str]) -> plan.BuildPlan:
-    """Indexes and selects; returns the plan, which is then in the work folder.
+    """Indexes the replays, selects, and writes the work list; returns the plan.
 
-    Raises ConfigError if the destination holds something else.
+    Raises ConfigError if the output or the work folder holds something else.
     """
     check_destination(request)
     work = request.work_folder
     with work_folder.reported(f"{work}: cannot be written"):
         work_folder.claim(work, request.job())
-    index_url = request.index or storage.join(work, "index.parquet")
+    index_url = request.index or storage.join(work, work_folder.INDEX)
     if request.index is None:
-        found = sources.find(request.replays)
-        if found.encrypted and request.password is None:
+        inputs = sources.find(request.replays)
+        if inputs.encrypted and request.password is None:
             raise errors.ConfigError(
                 "some packs are encrypted: pass --pack-password and --accept-license"
             )
         settings = index.IndexSettings(
             selection=request.selection, password=request.password
         )
-        chosen = PipelineOptions(_index_options(options, len(found.units)))
+        index_options = PipelineOptions(_index_options(options, len(inputs.units)))
         with run_errors():
-            index.run(found, index_url, settings, chosen)
+            index.run(inputs, index_url, settings, index_options)
     with work_folder.reported(f"{work}: cannot be written"):
         return plan.make(
             index_url,
@@ -152,99 +172,121 @@ def prepare(request: Request, options: Sequence[str]) -> plan.BuildPlan:
 
 
 def _index_options(options: Sequence[str], units: int) -> list[str]:
-    # Worker processes of this machine take seconds to start, and a unit is for one alone.
+    """Returns Beam's options without local worker processes where one unit needs none.
+
+    They take seconds to start, and a unit is the work of a single process.
+    """
     return [word for word in options if units > 1 or not word.startswith("--direct_")]
 
 
 def run(
     request: Request,
-    made: plan.BuildPlan,
+    build_plan: plan.BuildPlan,
     options: Sequence[str],
     watch: Watch = lambda _: contextlib.nullcontext(),
 ) -> Outcome:
-    """Plays what is not played yet, joins shards, writes tables and manifest."""
-    work, output = request.work_folder, request.output
-    finished = _finished(request, made)
+    """Plays the remaining replays, joins shards, and writes the tables and the manifest.
+
+    Args:
+        request: the build.
+        build_plan: what `prepare` returned.
+        options: of Beam.
+        watch: a context manager that is entered while the job runs.
+    """
+    finished = _finished(request, build_plan)
     if finished is not None:
         return Outcome(
-            plan=made,
+            plan=build_plan,
             manifest=finished,
-            quarantine=_stored_quarantine(output, finished),
+            quarantine=_stored_quarantine(request.output, finished),
             counters={},
         )
-    with watch(made):
-        counters = _run_beam(request, made, options)
-    results = [
-        work_folder.read_shard_result(work, name) for name in made.replays_by_shard
-    ]
-    missing = [
-        name
-        for name, result in zip(made.replays_by_shard, results, strict=True)
-        if result is None
-    ]
-    if missing:
-        raise errors.FormatError(
-            f"{work}: shards were not finished: {missing[:3]}; run the command again"
-        )
-    finished_shards = [result for result in results if result is not None]
-    quarantine = [row for result in finished_shards for row in result.quarantine]
-    placed = [row for result in finished_shards for row in result.placed]
-    _check_counts(made, placed, quarantine)
+    with watch(build_plan):
+        counters = _run_beam(request, build_plan, options)
+    results = _shard_results(request.work_folder, build_plan)
+    quarantine = [row for result in results for row in result.quarantine]
+    placed = [row for result in results for row in result.placed]
+    _check_counts(build_plan, placed, quarantine)
     build = assembly.Build(
         name=request.name,
         version=request.version,
-        engine=engine_name(made),
+        engine=engine_name(build_plan),
         settings=request.config.settings,
         selection=request.selection.to_json(),
-        replay_ids=made.replay_ids,
+        replay_ids=build_plan.replay_ids,
     )
-    with work_folder.reported(f"{output}: cannot be written"):
-        written = assembly.finish(
-            output,
+    with work_folder.reported(f"{request.output}: cannot be written"):
+        _remove_temporaries(request.output)
+        content = assembly.finish(
+            request.output,
             build,
-            [result.entry for result in finished_shards if result.entry is not None],
+            [result.entry for result in results if result.entry is not None],
             placed,
             quarantine,
         )
         if not request.keep_work:
-            remove(work)
+            work_folder.remove(request.work_folder)
     return Outcome(
-        plan=made, manifest=written, quarantine=tuple(quarantine), counters=counters
+        plan=build_plan,
+        manifest=content,
+        quarantine=tuple(quarantine),
+        counters=counters,
     )
 
 
-def engine_name(made: plan.BuildPlan) -> str:
-    """Returns what the manifest calls the engine: the embedded game is of our release."""
-    return f"skirmish {__version__}" if made.engine == SKIRMISH else made.engine
+def _shard_results(
+    work: str, build_plan: plan.BuildPlan
+) -> list[work_folder.ShardResult]:
+    results, missing = [], []
+    for name in build_plan.replays_by_shard:
+        result = work_folder.read_shard_result(work, name)
+        if result is None:
+            missing.append(name)
+        else:
+            results.append(result)
+    if missing:
+        raise errors.FormatError(
+            f"{work}: shards were not finished: {missing[:3]}; run the command again"
+        )
+    return results
+
+
+def engine_name(build_plan: plan.BuildPlan) -> str:
+    """Returns the manifest's name of the engine; the embedded game has our release."""
+    if build_plan.engine == SKIRMISH:
+        return f"{SKIRMISH} {__version__}"
+    return build_plan.engine
 
 
 def _check_counts(
-    made: plan.BuildPlan,
+    build_plan: plan.BuildPlan,
     placed: Sequence[shards.Placed],
     quarantine: Sequence[table.QuarantineRow],
 ) -> None:
-    """Every side of every selected replay is an episode or has a row: exactly."""
-    if len(placed) + len(quarantine) != 2 * made.selected:
+    """Checks that every side of every selected replay is accounted for exactly once."""
+    selected, rejected = build_plan.selected, sum(build_plan.rejected.values())
+    if len(placed) + len(quarantine) != 2 * selected:
         raise errors.SpecError(
-            f"{made.selected} replays were selected, so expected {2 * made.selected} "
-            f"sides; found {len(placed)} episodes and {len(quarantine)} left out"
+            f"{selected} replays were selected, so expected {2 * selected} sides; "
+            f"found {len(placed)} episodes and {len(quarantine)} left out"
         )
-    if made.read != made.selected + sum(made.rejected.values()):
+    if build_plan.read != selected + rejected:
         raise errors.SpecError(
-            f"{made.read} replays were read; found {made.selected} selected and "
-            f"{sum(made.rejected.values())} rejected"
+            f"{build_plan.read} replays were read; found {selected} selected and "
+            f"{rejected} rejected"
         )
 
 
 def _run_beam(
-    request: Request, made: plan.BuildPlan, options: Sequence[str]
+    request: Request, build_plan: plan.BuildPlan, options: Sequence[str]
 ) -> dict[str, int]:
-    chosen = PipelineOptions(list(options))
-    pipeline = beam.Pipeline(options=chosen)
-    on_dataflow = "Dataflow" in (chosen.view_as(StandardOptions).runner or "")
+    """Runs the job and returns its counters."""
+    beam_options = PipelineOptions(list(options))
+    pipeline = beam.Pipeline(options=beam_options)
+    on_dataflow = "Dataflow" in (beam_options.view_as(StandardOptions).runner or "")
     stages.build(
         pipeline,
-        groups=made.groups,
+        groups=build_plan.groups,
         plan_url=storage.join(request.work_folder, plan.NAME),
         work=request.work_folder,
         output=request.output,
@@ -260,9 +302,8 @@ def _run_beam(
         raise errors.EngineError(
             f"the Beam job ended as {state}; its log says why. Run the command again"
         )
-    found = result.metrics().query()["counters"]
     counters: dict[str, int] = {}
-    for metric in found:
+    for metric in result.metrics().query()["counters"]:
         if metric.key.metric.namespace == "generate":
             name = metric.key.metric.name
             counters[name] = counters.get(name, 0) + int(metric.committed or 0)
@@ -271,29 +312,29 @@ def _run_beam(
 
 @contextlib.contextmanager
 def run_errors() -> Iterator[None]:
-    """Turns what Beam makes of an error that a stage raised back into one clear line."""
+    """Turns Beam's account of an error that a stage raised back into that error's message."""
     try:
         yield
     except local_runner.WorkerLost:
         raise
     except _BEAM_ERRORS as error:
         text = f"{type(error).__name__}: {error}"
-        ours = _OURS.findall(text) or _SYSTEMS.findall(text)
-        if ours:
-            raise errors.ConfigError(ours[-1].strip()) from error
+        messages = _OURS.findall(text) or _SYSTEM.findall(text)
+        if messages:
+            raise errors.ConfigError(messages[-1].strip()) from error
         raise
 
 
 def check_destination(request: Request) -> None:
-    """Raises ConfigError if the output folder holds anything but this build."""
+    """Raises ConfigError if the output folder holds anything but this dataset."""
     with work_folder.reported(f"{request.output}: cannot be reached"):
         names = storage.names(request.output)
     foreign = [name for name in names if not _is_ours(name)]
     if manifest.NAME in names:
-        found = manifest.read(request.output)
-        if (found.name, found.version) != (request.name, request.version):
+        content = manifest.read(request.output)
+        if (content.name, content.version) != (request.name, request.version):
             raise errors.ConfigError(
-                f"{request.output}: already holds {found.reference()}; "
+                f"{request.output}: already holds {content.reference()}; "
                 "choose another --output"
             )
     elif foreign:
@@ -304,98 +345,90 @@ def check_destination(request: Request) -> None:
         )
     elif names and WORK not in names and request.work is None:
         raise errors.ConfigError(
-            f"{request.output}: holds files of a build without its work folder; "
-            "choose another --output"
+            f"{request.output}: holds files of a build whose work folder is missing; "
+            "choose another --output, or pass the --work of that build"
         )
 
 
 def _is_ours(name: str) -> bool:
-    try:
-        shards.split_of_name(name.split(".tfrecord")[0] + ".tfrecord")
-    except errors.FormatError:
-        return name in (
-            WORK,
-            table.EPISODES,
-            table.QUARANTINE,
-            card.README,
-            card.CROISSANT,
-        )
-    return True
+    """Returns whether a build writes a file of this name to the output folder."""
+    target = storage.temporary_target(name) or name
+    return shards.is_shard_name(target) or target in (WORK, manifest.NAME, *_TABLES)
 
 
-def _finished(request: Request, made: plan.BuildPlan) -> manifest.Manifest | None:
-    """Returns the manifest of the same build, finished before; ConfigError if another."""
+def _remove_temporaries(output: str) -> None:
+    """Deletes the temporary files that a killed run of this build left behind."""
+    for name in storage.names(output):
+        if storage.temporary_target(name) is not None and _is_ours(name):
+            storage.delete(storage.join(output, name))
+
+
+def _finished(request: Request, build_plan: plan.BuildPlan) -> manifest.Manifest | None:
+    """Returns the manifest if this very build was finished before.
+
+    Raises ConfigError if the output holds a dataset that differs from the request.
+    """
     if not storage.exists(storage.join(request.output, manifest.NAME)):
         return None
-    found = manifest.read(request.output)
-    wanted = {
-        "the replays": manifest.replay_set_digest(set(made.replay_ids)),
-        "the selection": request.selection.to_json(),
-        "the settings": request.config.settings,
-        "the engine": engine_name(made),
-        "starmill's release": __version__,
+    content = manifest.read(request.output)
+    facts = {
+        "the replays": (
+            content.replay_set,
+            manifest.replay_set_digest(set(build_plan.replay_ids)),
+        ),
+        "the selection": (content.selection, request.selection.to_json()),
+        "the settings": (content.settings, request.config.settings),
+        "the engine": (content.engine, engine_name(build_plan)),
+        "starmill's release": (content.starmill, __version__),
     }
-    has = {
-        "the replays": found.replay_set,
-        "the selection": found.selection,
-        "the settings": found.settings,
-        "the engine": found.engine,
-        "starmill's release": found.starmill,
-    }
-    differ = [key for key, value in wanted.items() if has[key] != value]
-    if request.work is None and (differ or not request.keep_work):
-        remove(request.work_folder)  # made to find out; the dataset stays as it was
-    if differ:
+    differences = [key for key, (stored, asked) in facts.items() if stored != asked]
+    if request.work is None and (differences or not request.keep_work):
+        # The comparison needed an index and a plan. The dataset itself is unchanged.
+        work_folder.remove(request.work_folder)
+    if differences:
         raise errors.ConfigError(
-            f"{request.output}: already holds {found.reference()}, which differs in "
-            f"{', '.join(differ)}. A finished dataset never changes: give the new one "
-            "another --output (and --extend this one to reuse its episodes)"
+            f"{request.output}: already holds {content.reference()}, which differs in "
+            f"{', '.join(differences)}. A finished dataset never changes: choose another "
+            "--output for the new one (with --extend to reuse the episodes of this one)"
         )
-    return found
+    return content
 
 
 def _stored_quarantine(
-    output: str, found: manifest.Manifest
+    output: str, content: manifest.Manifest
 ) -> tuple[table.QuarantineRow, ...]:
     url = storage.join(output, table.QUARANTINE)
-    content = table.parse_table(storage.read(url), table.QUARANTINE_SCHEMA, url)
-    return tuple(table.QuarantineRow(**row) for row in content.to_pylist())
+    rows = table.parse_table(storage.read(url), table.QUARANTINE_SCHEMA, url)
+    return tuple(table.QuarantineRow(**row) for row in rows.to_pylist())
 
 
 def _reusable(request: Request) -> dict[str, dict[int, plan.Reused]]:
-    """Returns the episodes of the dataset that is extended, by replay and side."""
+    """Returns the episodes of the dataset that is extended, by replay and player."""
     folder, old = registry.open_manifest(request.extend or "")
-    wanted = (__version__, codec.VERSION, assembly.libraries(), request.config.settings)
-    if (old.starmill, old.codec, dict(old.libraries), old.settings) != wanted:
+    asked = (__version__, codec.VERSION, assembly.libraries(), request.config.settings)
+    if (old.starmill, old.codec, dict(old.libraries), old.settings) != asked:
         raise errors.ConfigError(
             f"{request.extend}: was built with other settings or another release "
-            f"(starmill {old.starmill}, codec {old.codec}, {dict(old.libraries)}); its "
-            "episodes would not be those that this release makes. Build anew"
+            f"(starmill {old.starmill}, codec {old.codec}, {dict(old.libraries)}). Its "
+            "episodes would differ from this build's; build without --extend"
         )
     url = storage.join(folder, table.EPISODES)
-    content = table.parse_table(storage.read(url), table.EPISODE_SCHEMA, url)
-    found: dict[str, dict[int, plan.Reused]] = {}
-    for meta, row in zip(table.metas(content), content.to_pylist(), strict=True):
-        found.setdefault(meta.replay_id, {})[meta.player_id] = plan.Reused(
+    episodes = table.parse_table(storage.read(url), table.EPISODE_SCHEMA, url)
+    reusable: dict[str, dict[int, plan.Reused]] = {}
+    for meta, row in zip(table.metas(episodes), episodes.to_pylist(), strict=True):
+        reusable.setdefault(meta.replay_id, {})[meta.player_id] = plan.Reused(
             folder=folder,
             shard=row["shard"],
             offsets=tuple(row["offsets"]),
             meta=dataclasses.asdict(meta),
         )
-    return found
+    return reusable
 
 
 def count_parts(work: str) -> int:
-    """Returns how many replays are done; safe to ask while the job runs."""
+    """Returns how many replays are done. It may be called while the job runs."""
     total = 0
     for folder in storage.names(work_folder.parts_folder(work)):
         names = storage.names(storage.join(work_folder.parts_folder(work), folder))
         total += sum(name.endswith(".part") for name in names)
     return total
-
-
-def remove(folder: str) -> None:
-    """Deletes a work folder."""
-    filesystem, path = fsspec.core.url_to_fs(folder)
-    if filesystem.exists(path):
-        filesystem.rm(path, recursive=True)

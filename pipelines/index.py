@@ -1,19 +1,20 @@
-"""Replay files to a Parquet index with one row each: a Beam pipeline.
+"""Indexes replay files: a Beam pipeline that writes one Parquet file with a row per replay.
 
-In: units of replays (`sources`). Out: one Parquet file as `schema.index` has it. Each unit becomes a part file of its own, named by what it is made
-of and written atomically; parts that exist are not made again, which is how a run carries
-on. One writer then joins the parts in order. Only names of parts travel through Beam.
+In: units of replays (`inputs.sources`). Out: an index as `schema.replay_index` defines it.
+Each unit becomes a part file, which is written atomically and named by a digest of its inputs.
+A run that is repeated skips the parts that exist. At the end one worker joins the parts in
+order. Only the names of parts travel through Beam.
 """
 
 import dataclasses
 import hashlib
 import io
 import json
+import re
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 
 import apache_beam as beam
-import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 from apache_beam.metrics.metric import Metrics
@@ -26,8 +27,9 @@ from starmill.schema.reasons import RejectReason
 from starmill.schema.replay_row import ReplayRow
 from starmill.schema.selection import Selection
 
-# Part of every part's name: raise it when rows change for the same file.
+# Goes into the name of every part. Raise it when the rows of the same file change.
 FORMAT = 1
+PART_NAME = re.compile(r"[0-9a-f]{32}\.parquet")
 # Rows in memory while the index is written.
 _ROWS_PER_GROUP = 32768
 _COPY_BYTES = 1 << 20
@@ -37,9 +39,11 @@ _COPY_BYTES = 1 << 20
 class IndexSettings:
     """How rows are made.
 
-    selection: where given, game events are decoded only in replays it would keep.
-    events: whether game events are decoded at all.
-    password: of encrypted packs; never part of a name or a log line.
+    Attributes:
+        limits: what one replay may cost.
+        selection: if given, game events are decoded only in replays that it would keep.
+        events: whether game events are decoded at all.
+        password: of encrypted packs; it never goes into a name or a log line.
     """
 
     limits: replay_file.Limits = replay_file.DEFAULT_LIMITS
@@ -48,17 +52,17 @@ class IndexSettings:
     password: str | None = dataclasses.field(default=None, repr=False)
 
     def fingerprint(self) -> str:
-        """Returns a digest of everything here that changes rows."""
-        chosen = self.selection.to_json() if self.selection else None
+        """Returns a digest of all settings that affect the rows."""
+        rules = self.selection.to_json() if self.selection else None
         text = json.dumps(
-            [FORMAT, dataclasses.asdict(self.limits), chosen, self.events],
+            [FORMAT, dataclasses.asdict(self.limits), rules, self.events],
             sort_keys=True,
         )
         return hashlib.sha256(text.encode()).hexdigest()
 
 
 def parts_folder(out: str) -> str:
-    """Returns where the parts of an index are kept until it is whole."""
+    """Returns the folder that holds the parts of an index until it is complete."""
     return f"{out}.parts"
 
 
@@ -69,7 +73,7 @@ def part_name(unit: sources.Unit, fingerprint: str) -> str:
 
 
 def rows_of(unit: sources.Unit, settings: IndexSettings) -> Iterator[ReplayRow]:
-    """Yields the row of each replay of a unit; what cannot be read has a row too."""
+    """Yields the row of each replay of a unit, including those that cannot be read."""
     if not unit.pack:
         for address in unit.files:
             yield _row(address, _file_bytes(address, settings), settings)
@@ -123,7 +127,7 @@ def _row(
 
 
 class IndexUnit(beam.DoFn):
-    """(number, Unit) -> (number, part's name), with the part written."""
+    """(number, Unit) -> (number, part's name); writes the part."""
 
     def __init__(self, folder: str, settings: IndexSettings) -> None:
         self._folder = folder
@@ -131,7 +135,7 @@ class IndexUnit(beam.DoFn):
         self._fingerprint = settings.fingerprint()
 
     def process(self, element: tuple[int, sources.Unit]) -> Iterator[tuple[int, str]]:
-        """Makes one part, unless it is there."""
+        """Writes one part, unless it exists."""
         number, unit = element
         name = part_name(unit, self._fingerprint)
         address = storage.join(self._folder, name)
@@ -147,14 +151,14 @@ class IndexUnit(beam.DoFn):
 
 
 class JoinParts(beam.DoFn):
-    """All (number, part's name) -> the index, written in order of number."""
+    """All (number, part's name) -> number of rows; writes the index, ordered by number."""
 
     def __init__(self, folder: str, out: str) -> None:
         self._folder = folder
         self._out = out
 
     def process(self, element: tuple[None, Iterable[tuple[int, str]]]) -> Iterator[int]:
-        """Writes the index and yields how many rows it has."""
+        """Writes the index and yields its number of rows."""
         names = [name for _, name in sorted(element[1])]
         with tempfile.TemporaryFile() as file:
             rows = _join(self._folder, names, file)
@@ -166,39 +170,39 @@ class JoinParts(beam.DoFn):
 def _join(folder: str, names: Sequence[str], file: object) -> int:
     rows = 0
     with pq.ParquetWriter(file, replay_index.SCHEMA, compression="zstd") as writer:
-        held: list[pa.Table] = []
+        group: list[pa.Table] = []
         for name in names:
             body = storage.read(storage.join(folder, name))
-            held.append(pq.read_table(io.BytesIO(body), schema=replay_index.SCHEMA))
-            if sum(table.num_rows for table in held) >= _ROWS_PER_GROUP:
-                rows += _write_group(writer, held)
-                held = []
-        rows += _write_group(writer, held)
+            group.append(pq.read_table(io.BytesIO(body), schema=replay_index.SCHEMA))
+            if sum(table.num_rows for table in group) >= _ROWS_PER_GROUP:
+                rows += _write_group(writer, group)
+                group = []
+        rows += _write_group(writer, group)
     return rows
 
 
-def _write_group(writer: pq.ParquetWriter, held: list[pa.Table]) -> int:
-    if not held:
+def _write_group(writer: pq.ParquetWriter, group: list[pa.Table]) -> int:
+    if not group:
         return 0
-    table = pa.concat_tables(held).combine_chunks()
+    table = pa.concat_tables(group).combine_chunks()
     writer.write_table(table, row_group_size=max(1, table.num_rows))
     return int(table.num_rows)
 
 
 def run(
-    found: sources.Sources,
+    inputs: sources.Sources,
     out: str,
     settings: IndexSettings,
     options: PipelineOptions | None = None,
 ) -> None:
-    """Runs the pipeline; the index is whole and at `out` when this returns."""
+    """Runs the pipeline and writes the index to `out`."""
     folder = parts_folder(out)
     with beam.Pipeline(
         options=options or PipelineOptions(["--runner=FnApiRunner"])
     ) as p:
         _ = (
             p
-            | "ListUnits" >> beam.Create(list(enumerate(found.units)))
+            | "ListUnits" >> beam.Create(list(enumerate(inputs.units)))
             | "SpreadUnits" >> beam.Reshuffle()
             | "IndexUnits" >> beam.ParDo(IndexUnit(folder, settings))
             | "NameParts" >> beam.WithKeys(None)
@@ -208,7 +212,8 @@ def run(
 
 
 def remove_parts(out: str) -> None:
-    """Removes the folder of parts, once the index is whole."""
-    filesystem, path = fsspec.core.url_to_fs(parts_folder(out))
-    if filesystem.exists(path):
-        filesystem.rm(path, recursive=True)
+    """Deletes the parts of an index, once it is complete."""
+    storage.remove(
+        parts_folder(out),
+        lambda name: PART_NAME.fullmatch(storage.temporary_target(name) or name),
+    )

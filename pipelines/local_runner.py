@@ -1,8 +1,8 @@
-"""What Beam's local runner leaves open: noticing that a worker process died, and ending all.
+"""Handles what Beam's local runner does not: a worker process that dies, and ending them all.
 
 Beam's local runner waits forever for a worker process that was killed. It only raises in a
-background thread; here that becomes `WorkerLost` in the main thread, so that the command can
-begin again (what is finished is not played again).
+background thread. This module turns that into `WorkerLost` in the main thread, so that the
+command can start again; it skips what is finished.
 """
 
 import contextlib
@@ -15,38 +15,38 @@ from types import FrameType
 
 from starmill.schema import errors
 
-# What Beam's thread says when the process it waits for has ended with an error.
+# How Beam's thread reports that the process it waits for ended with an error.
 _DIED = "Worker subprocess exited with return code"
 
 
 class WorkerLost(errors.StarmillError):
-    """A worker process on this machine died; the job can be begun again."""
+    """A worker process on this machine died. The job can start again."""
 
 
 @contextlib.contextmanager
 def watched() -> Iterator[None]:
-    """Raises WorkerLost in the block when a worker process of Beam's dies under it.
+    """Raises WorkerLost inside the block when one of Beam's worker processes dies.
 
-    Only in the main thread, where signals arrive; elsewhere it does nothing.
+    It does nothing outside the main thread, because only the main thread receives signals.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    said: list[str] = []
+    reports: list[str] = []
 
     def on_thread_error(args: threading.ExceptHookArgs) -> None:
         if _DIED in str(args.exc_value):
-            said.append(str(args.exc_value))
+            reports.append(str(args.exc_value))
             os.kill(os.getpid(), signal.SIGUSR1)
         else:
             before_hook(args)
 
     def on_signal(number: int, frame: FrameType | None) -> None:
-        # Ctrl-C reaches the whole process group: a worker that ended by it says that
-        # somebody wants to stop, even where that is seen before our own signal.
-        if any(text.endswith(f"code {-signal.SIGINT}") for text in said):
+        # Ctrl-C reaches the whole process group. A worker that died of it means that the
+        # user wants to stop, even if this process has not seen its own signal yet.
+        if any(text.endswith(f"code {-signal.SIGINT}") for text in reports):
             raise KeyboardInterrupt
-        raise WorkerLost(said[-1] if said else "a worker process died")
+        raise WorkerLost(reports[-1] if reports else "a worker process died")
 
     before_hook = threading.excepthook
     before_signal = signal.signal(signal.SIGUSR1, on_signal)
@@ -59,9 +59,9 @@ def watched() -> Iterator[None]:
 
 
 def end_children() -> None:
-    """Kills the worker processes of this one, and what they started as shells.
+    """Kills this process's workers and what they started in the same session.
 
-    Their games end with them: each worker's spawner sees to that.
+    Each worker's spawner then ends the worker's games.
     """
     for pid in _descendants(os.getpid()):
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -69,13 +69,13 @@ def end_children() -> None:
 
 
 def _descendants(pid: int) -> list[int]:
-    """Returns children, and theirs as long as they share this process's session."""
-    found = []
+    """Returns the descendants of a process that share this process's session."""
+    descendants = []
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
         with contextlib.suppress(OSError):
             for child in map(int, task.read_text().split()):
-                # Spawners of games have sessions of their own, and are left to clean up.
+                # Spawners of games have their own sessions. They must live to clean up.
                 with contextlib.suppress(ProcessLookupError):
                     if os.getsid(child) == os.getsid(0):
-                        found += [child, *_descendants(child)]
-    return found
+                        descendants += [child, *_descendants(child)]
+    return descendants

@@ -1,8 +1,8 @@
-"""What a build will do, decided before anything is played: the work list.
+"""Decides what a build will do, before any replay is played: the work list.
 
-In: an index and a selection. Out: a Parquet file with one row per replay to make, in row
-groups that workers read on their own, and the counts of what was left out and why. The list
-follows from the replays and the selection alone, whatever the order of the index.
+In: an index and a selection. Out: a Parquet file with one row for each replay to play, in
+row groups that workers read on their own, and the counts of what was left out and why. The
+list depends on the replays and the selection alone, not on the order of the index.
 """
 
 import collections
@@ -21,21 +21,29 @@ from starmill.schema.reasons import RejectReason
 from starmill.schema.replay_row import COLUMNS, ReplayRow, row_from_columns
 
 NAME = "plan.parquet"
-# Replays of a row group: what one Beam element before the reshuffle stands for.
+# Replays in a row group. Each row group is one Beam element until they are reshuffled.
 GROUP_REPLAYS = 64
-_EXTRA = [
+# Columns that the work list has beyond those of the index.
+_WORK_COLUMNS = [
     pa.field("sides", pa.string()),
     pa.field("side_reasons", pa.string()),
     pa.field("split", pa.string()),
     pa.field("shard", pa.string()),
     pa.field("reuse", pa.string()),
 ]
-SCHEMA = pa.schema([*replay_index.SCHEMA, *_EXTRA])
+SCHEMA = pa.schema([*replay_index.SCHEMA, *_WORK_COLUMNS])
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Reused:
-    """An episode that another dataset has already: where its records are."""
+    """An episode that the extended dataset already has.
+
+    Attributes:
+        folder: path or URL of that dataset.
+        shard: name of the shard that has the episode.
+        offsets: where each of its records begins in the shard, and where the last one ends.
+        meta: the fields of its `EpisodeMeta`.
+    """
 
     folder: str
     shard: str
@@ -45,16 +53,20 @@ class Reused:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class WorkItem:
-    """One replay to make.
+    """One replay to play.
 
-    sides: which of its players are wanted. unwanted: the others, with the rule they fail.
-    shard: the file that its episodes go to. reused: its episodes, where a dataset that is
-        extended has all of them; nothing is played then.
+    Attributes:
+        row: the replay's row of the index.
+        sides: the players whose sides become episodes.
+        unselected: (player, reason) of the sides that the selection leaves out.
+        split: of both sides.
+        shard: name of the shard that its episodes go to.
+        reused: its episodes, if the extended dataset has all of them. Nothing is played then.
     """
 
     row: ReplayRow
     sides: tuple[int, ...]
-    unwanted: tuple[tuple[int, str], ...]
+    unselected: tuple[tuple[int, str], ...]
     split: str
     shard: str
     reused: tuple[Reused, ...] = ()
@@ -62,21 +74,28 @@ class WorkItem:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BuildPlan:
-    """What a build will do.
+    """What a build will do. Always `read == selected + sum(rejected.values())`.
 
-    read = selected + sum(rejected). replay_ids: of everything read that has one.
-    sides: episodes that are wanted. unwanted_sides: by the rule they fail.
-    loops: of the selected games, by their headers. shard_counts: by split.
-    replays_by_shard: how many replays go to each shard.
-    engine: "sc2" or "skirmish", what made the replays.
-    reused: replays whose episodes are taken from the dataset that is extended.
+    Attributes:
+        read: rows of the index.
+        selected: replays with at least one side to make.
+        rejected: reason -> replays that the selection leaves out.
+        sides: episodes to make, or to take over from the extended dataset.
+        unselected: reason -> sides of selected replays that the selection leaves out.
+        loops: game loops of the selected games, by their headers.
+        replay_ids: of all replays read; those that could not be read have no id.
+        shard_counts: split -> shards.
+        replays_by_shard: shard's name -> replays.
+        engine: the game that recorded the replays: "sc2" or "skirmish".
+        reused: replays whose episodes the extended dataset already has.
+        groups: row groups of the work list.
     """
 
     read: int
     selected: int
     rejected: Mapping[str, int]
     sides: int
-    unwanted_sides: Mapping[str, int]
+    unselected: Mapping[str, int]
     loops: int
     replay_ids: frozenset[str]
     shard_counts: Mapping[str, int]
@@ -88,7 +107,7 @@ class BuildPlan:
 
 def make(
     index_url: str,
-    chosen: selection.Selection,
+    rules: selection.Selection,
     out: str,
     *,
     replays_per_shard: int,
@@ -98,39 +117,41 @@ def make(
 
     Args:
         index_url: of the index.
-        chosen: the rules.
+        rules: the selection.
         out: where the work list goes.
-        replays_per_shard: on average; it decides how many shards there are.
-        reusable: replay id -> side -> episode, of the dataset that is extended.
+        replays_per_shard: on average; this decides how many shards there are.
+        reusable: replay id -> player -> episode of the dataset that is extended.
+
+    Raises ConfigError if the selection keeps no replay.
     """
     if replays_per_shard < 1:
         raise errors.ConfigError(
             f"replays per shard: expected at least 1, found {replays_per_shard}"
         )
     rejected: collections.Counter[str] = collections.Counter()
-    unwanted: collections.Counter[str] = collections.Counter()
+    unselected: collections.Counter[str] = collections.Counter()
     replay_ids: set[str] = set()
-    kept: list[pa.Table] = []
+    selected: list[pa.Table] = []
     read = 0
     for batch in replay_index.read_batches(index_url, list(COLUMNS)):
         read += batch.num_rows
-        places, extra = [], []
+        places, judgements = [], []
         for place, values in enumerate(batch.to_pylist()):
             row = row_from_columns(values)
             if row.replay_id:
                 replay_ids.add(row.replay_id)
-            reason = selection.reject_reason(row, chosen)
-            if reason is None:
+            judgement = selection.judge(row, rules)
+            if judgement.reason is None:
                 places.append(place)
-                extra.append(_sides(row, chosen))
+                judgements.append(judgement)
             else:
-                rejected[reason.value] += 1
-        kept.append(_selected(batch, places, extra))
-    table, duplicates = _without_doubles(pa.concat_tables(kept) if kept else None)
+                rejected[judgement.reason.value] += 1
+        selected.append(_selected(batch, places, judgements))
+    table, duplicates = _without_duplicates(selected)
     if duplicates:
         rejected[RejectReason.DUPLICATE.value] += duplicates
     for text in table.column("side_reasons").to_pylist():
-        unwanted.update(json.loads(text).values())
+        unselected.update(json.loads(text).values())
     counts = _shard_counts(table, replays_per_shard)
     table, reused = _placed(table, counts, reusable or {})
     groups = _write(table, out)
@@ -139,7 +160,7 @@ def make(
         selected=table.num_rows,
         rejected=dict(sorted(rejected.items())),
         sides=sum(len(sides) for sides in table.column("sides").to_pylist()),
-        unwanted_sides=dict(sorted(unwanted.items())),
+        unselected=dict(sorted(unselected.items())),
         loops=int(pc.sum(table.column("duration_loops")).as_py() or 0),
         replay_ids=frozenset(replay_ids),
         shard_counts=counts,
@@ -152,39 +173,33 @@ def make(
     )
 
 
-def _sides(row: ReplayRow, chosen: selection.Selection) -> dict[str, str]:
-    sides, reasons = "", {}
-    for side in (1, 2):
-        reason = selection.episode_reject_reason(row, side, chosen)
-        if reason is None:
-            sides += str(side)
-        else:
-            reasons[str(side)] = reason.value
-    return {
-        "sides": sides,
-        "side_reasons": json.dumps(reasons, sort_keys=True),
-        "split": selection.split_in(row, chosen),
-    }
-
-
 def _selected(
-    batch: pa.RecordBatch, places: list[int], extra: list[dict[str, str]]
+    batch: pa.RecordBatch, places: list[int], judgements: list[selection.Judgement]
 ) -> pa.Table:
+    """Returns the rows at these places, with what the selection says of each."""
     table = pa.Table.from_batches([batch]).take(pa.array(places, pa.int64()))
     table = table.select(list(COLUMNS))
-    for name in ("sides", "side_reasons", "split"):
-        values = pa.array([item[name] for item in extra], pa.string())
-        table = table.append_column(name, values)
+    columns = {
+        "sides": ["".join(map(str, item.sides)) for item in judgements],
+        "side_reasons": [
+            json.dumps({str(side): item.unselected[side] for side in item.unselected})
+            for item in judgements
+        ],
+        "split": [item.split for item in judgements],
+    }
+    for name, values in columns.items():
+        table = table.append_column(name, pa.array(values, pa.string()))
     return table
 
 
-def _without_doubles(table: pa.Table | None) -> tuple[pa.Table, int]:
-    """Returns each replay once, versions together and sorted, and how many were double."""
+def _without_duplicates(tables: list[pa.Table]) -> tuple[pa.Table, int]:
+    """Returns each replay once, sorted by version, and how many rows were left out."""
+    table = pa.concat_tables(tables) if tables else None
     if table is None or table.num_rows == 0:
         raise errors.ConfigError(
             "the selection keeps none of the replays; `starmill select` shows why"
         )
-    # Versions together, so that a worker's games are reused; of doubles the first name.
+    # By version, so that a worker can reuse its games. Of duplicates, the first name stays.
     keys = ("base_build", "data_version", "replay_id", "file_stem", "source")
     table = table.sort_by([(key, "ascending") for key in keys])
     first, seen = [], set()
@@ -209,6 +224,7 @@ def _placed(
     counts: Mapping[str, int],
     reusable: Mapping[str, Mapping[int, Reused]],
 ) -> tuple[pa.Table, int]:
+    """Adds each replay's shard and reused episodes; returns how many replays are reused."""
     names, reuse = [], []
     columns = (
         table.column(name).to_pylist() for name in ("replay_id", "split", "sides")
@@ -217,9 +233,12 @@ def _placed(
         number = shards.shard_of(replay_id, counts[split])
         names.append(shards.shard_name(split, number, counts[split]))
         have = reusable.get(replay_id, {})
-        whole = all(int(side) in have for side in sides)
-        found = [dataclasses.asdict(have[int(side)]) for side in sides] if whole else []
-        reuse.append(json.dumps(found) if found else None)
+        is_whole = all(int(side) in have for side in sides)
+        reuse.append(
+            json.dumps([dataclasses.asdict(have[int(side)]) for side in sides])
+            if is_whole
+            else None
+        )
     table = table.append_column("shard", pa.array(names, pa.string()))
     table = table.append_column("reuse", pa.array(reuse, pa.string()))
     return table, sum(item is not None for item in reuse)
@@ -229,13 +248,14 @@ def _engine(table: pa.Table) -> str:
     engines = sorted(set(table.column("engine").to_pylist()) - {None})
     if len(engines) != 1:
         raise errors.ConfigError(
-            f"a dataset is of one engine, but the selected replays are of {engines}; "
-            'give the selection an "engine"'
+            f"expected replays of one engine, but the selected ones are of {engines}; "
+            'add "engine" to the selection'
         )
     return str(engines[0])
 
 
 def _write(table: pa.Table, out: str) -> int:
+    """Writes the work list and returns the number of its row groups."""
     body = io.BytesIO()
     pq.write_table(
         table.cast(SCHEMA), body, compression="zstd", row_group_size=GROUP_REPLAYS
@@ -245,7 +265,7 @@ def _write(table: pa.Table, out: str) -> int:
 
 
 def items(url: str, group: int) -> Iterator[WorkItem]:
-    """Yields the work of one row group."""
+    """Yields the replays of one row group of the work list."""
     source = storage.local_path(url) if storage.is_local(url) else None
     with pq.ParquetFile(source or io.BytesIO(storage.read(url))) as file:
         rows = file.read_row_group(group).to_pylist()
@@ -254,7 +274,7 @@ def items(url: str, group: int) -> Iterator[WorkItem]:
         yield WorkItem(
             row=row_from_columns(values),
             sides=tuple(int(side) for side in values["sides"]),
-            unwanted=tuple((int(side), reasons[side]) for side in sorted(reasons)),
+            unselected=tuple((int(side), reasons[side]) for side in sorted(reasons)),
             split=values["split"],
             shard=values["shard"],
             reused=tuple(

@@ -1,8 +1,9 @@
-"""The stages of the Beam job; each calls one function and counts.
+"""The stages of the Beam job. Each stage calls one function and counts.
 
     row group -> WorkItem -> (shard, PartRef) -> grouped by shard -> shard's name
 
-Payloads never travel: parts are written by the stage that plays, read by the one that joins.
+Only names and small rows travel through Beam. The stage that plays a replay writes its part;
+the stage that joins a shard reads the parts.
 """
 
 from collections.abc import Iterable, Iterator
@@ -24,18 +25,18 @@ def count(name: str, by: int = 1) -> None:
 
 
 class ReadPlan(beam.DoFn):
-    """Row group's number -> its WorkItems."""
+    """Number of a row group of the work list -> its WorkItems."""
 
     def __init__(self, url: str) -> None:
         self._url = url
 
     def process(self, group: int) -> Iterator[plan.WorkItem]:
-        """Reads one row group."""
+        """Yields the replays of one row group."""
         yield from plan.items(self._url, group)
 
 
 class PlayReplay(beam.DoFn):
-    """WorkItem -> (shard's name, PartRef), with the replay's part written."""
+    """WorkItem -> (shard's name, PartRef); writes the replay's part."""
 
     def __init__(
         self,
@@ -51,17 +52,17 @@ class PlayReplay(beam.DoFn):
         self._pool: pool.Pool | None = None
 
     def process(self, item: plan.WorkItem) -> Iterator[tuple[str, work_folder.PartRef]]:
-        """Plays one replay, unless its part is there or its episodes are reused."""
+        """Plays one replay, unless its part exists or its episodes are reused."""
         if item.reused:
             count("replays_reused")
         elif work_folder.is_done(self._work, item):
             count("replays_done_before")
         else:
-            self._make(item)
+            self._play(item)
         yield item.shard, work_folder.ref_from_item(item)
 
-    def _make(self, item: plan.WorkItem) -> None:
-        # Not in `setup`: a worker that has nothing to play needs no game.
+    def _play(self, item: plan.WorkItem) -> None:
+        # Not in `setup`, because a worker with nothing to play needs no game.
         if self._pool is None:
             self._pool = pool.open_shared(self._pool_config)
         try:
@@ -69,13 +70,13 @@ class PlayReplay(beam.DoFn):
         except errors.ReplayError as error:
             result = _unreadable(item, error)
         else:
-            made_by = episode_maker.EpisodeMaker(self._pool, self._config)
+            maker = episode_maker.EpisodeMaker(self._pool, self._config)
             with self._pool.turns:
-                result = made_by.run(data, item.row, item.sides)
+                result = maker.run(data, item.row, item.sides)
         work_folder.write_result(self._work, item.row.replay_id, result)
         count("replays_played")
         count("episodes", len(result.episodes))
-        count("steps", sum(made.meta.steps for made in result.episodes))
+        count("steps", sum(episode.meta.steps for episode in result.episodes))
         count("game_loops_played", result.loops_played)
         count("attempts", result.attempts)
         count("games_started", self._pool.newly_started())
@@ -83,7 +84,7 @@ class PlayReplay(beam.DoFn):
             count(f"quarantined_{row.reason}")
 
     def teardown(self) -> None:
-        """Gives the games back."""
+        """Returns the games to the shared pool."""
         if self._pool is not None:
             pool.close_shared(self._pool)
             self._pool = None
@@ -95,7 +96,10 @@ def _unreadable(item: plan.WorkItem, error: errors.ReplayError) -> episode_maker
 
 
 def read_replay(source: str, password: str | None = None) -> bytes:
-    """Returns a replay's bytes from a file, a URL, or a member of a pack."""
+    """Returns the bytes of a replay: a file, a URL, or a member of a pack.
+
+    Raises ReplayError if they cannot be read.
+    """
     limit = replay_file.DEFAULT_LIMITS.file_bytes
     if packs.SUFFIX + "!" in source.lower():
         at = source.lower().index(packs.SUFFIX + "!") + len(packs.SUFFIX)
@@ -105,14 +109,14 @@ def read_replay(source: str, password: str | None = None) -> bytes:
     try:
         return storage.read(source)
     except errors.FormatError as error:
-        # The message names the address, which differs from machine to machine.
+        # Not the error's own message: it names an address, which differs between machines.
         raise errors.ReplayError(
             RejectReason.UNREADABLE, "the file can no longer be read"
         ) from error
 
 
 class JoinShard(beam.DoFn):
-    """(shard's name, PartRefs) -> the shard's name, with the shard written."""
+    """(shard's name, PartRefs) -> the shard's name; writes the shard."""
 
     def __init__(self, work: str, output: str) -> None:
         self._work = work
@@ -121,7 +125,7 @@ class JoinShard(beam.DoFn):
     def process(
         self, group: tuple[str, Iterable[work_folder.PartRef]]
     ) -> Iterator[str]:
-        """Joins one shard."""
+        """Joins the parts of one shard."""
         name, refs = group
         ordered = [work_folder.PartRef(*ref) for ref in refs]
         result = work_folder.join_shard(self._work, self._output, name, ordered)
@@ -142,10 +146,19 @@ def build(
     password: str | None = None,
     min_ram: str | None = None,
 ) -> beam.pvalue.PCollection:
-    """Adds the job's stages to a pipeline; returns the names of finished shards.
+    """Adds the job's stages to a pipeline and returns the names of finished shards.
 
-    min_ram: what a worker that plays needs, for runners that choose machines by it; others
-        would only start a second set of workers for it.
+    Args:
+        pipeline: of Beam.
+        groups: row groups of the work list.
+        plan_url: address of the work list.
+        work: the work folder.
+        output: the dataset's folder.
+        pool_config: how games are started and reused.
+        config: how replays are played.
+        password: of encrypted packs.
+        min_ram: memory that a worker needs to play, like "8GB". Only for runners that choose
+            machines by it; others would start a second set of workers for the hint.
     """
     play: beam.PTransform = beam.ParDo(PlayReplay(work, pool_config, config, password))
     if min_ram is not None:

@@ -1,30 +1,34 @@
-"""From made episodes to files: a part per replay, shards joined from parts, and the end.
+"""The work folder: what a build has done so far, and how its parts become shards.
 
-A **work folder** holds what a build has done so far:
-
-    job.json            what the build is; another build's work is never mixed in
+    job.json            what the build is; a folder belongs to one build
     index.parquet       the replays that were read
-    plan.parquet        the replays to make
+    plan.parquet        the replays to play
     parts/ab/ab12...part                 episodes of one replay (`schema.shards`)
     parts/ab/ab12...quarantine.json      the sides that failed; written before the part
-    shards/train-00000-of-00004.tfrecord.json   a finished shard's entries for the tables
+    shards/train-00000-of-00004.tfrecord.json   a finished shard's rows for the tables
 
-Everything has a deterministic name and deterministic bytes and appears whole or not at all,
-so work that is there need not be done again, by whom and in whatever order it was done.
+Every file has a deterministic name and deterministic bytes, and appears complete or not at
+all. So a build can skip what exists, no matter which process wrote it, or in which order.
 """
 
 import contextlib
 import dataclasses
 import hashlib
+import itertools
 import json
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from starmill.pipelines import episode_maker, plan
-from starmill.schema import episode, errors, shards, storage, table
+from starmill.pipelines import episode_maker, index, plan
+from starmill.schema import errors, shards, storage, table
+from starmill.schema.episode import EpisodeMeta
 from starmill.schema.reasons import RejectReason
 
-# Failures that another run may not meet: the game was missing, or the machine too slow.
+INDEX = "index.parquet"
+_JOB = "job.json"
+_PART = re.compile(r"parts/([0-9a-f]{2})/\1[0-9a-f]{62}\.(part|quarantine\.json)")
+# Failures that may not happen again: the game was missing, or the machine was too slow.
 _WORTH_ANOTHER_RUN = frozenset(
     {
         RejectReason.ENGINE_MISSING,
@@ -37,12 +41,16 @@ _WORTH_ANOTHER_RUN = frozenset(
 
 @contextlib.contextmanager
 def reported(what: str) -> Iterator[None]:
-    """Turns an operating system's error into one line that says what could not be done."""
+    """Turns errors of the operating system or a store into a ConfigError of one line.
+
+    Args:
+        what: the start of that line, which names the place and what was impossible.
+    """
     try:
         yield
     except (OSError, TimeoutError) as error:
         raise errors.ConfigError(f"{what}: {_sentence(error)}") from error
-    except Exception as error:  # noqa: BLE001  # object stores' clients raise their own
+    except Exception as error:  # noqa: BLE001  # object stores' clients raise errors of their own
         if isinstance(error, errors.StarmillError):
             raise
         raise errors.ConfigError(f"{what}: {_sentence(error)}") from error
@@ -54,20 +62,22 @@ def _sentence(error: BaseException) -> str:
 
 
 class PartRef(NamedTuple):
-    """A replay whose episodes are ready; all that travels through Beam.
+    """A replay whose episodes are ready. This is all that travels through Beam.
 
-    reused: JSON of where a dataset that is extended has the episodes; "" for a part.
-    unwanted: JSON of the sides that the selection left out, with name and reasons.
+    Attributes:
+        replay_id: of the replay.
+        reused: JSON of where the extended dataset has the episodes; "" if they are in a part.
+        unselected: JSON of the rows of the sides that the selection leaves out; "" if none.
     """
 
     replay_id: str
     reused: str
-    unwanted: str
+    unselected: str
 
 
 def ref_from_item(item: plan.WorkItem) -> PartRef:
-    """Returns the reference of a work item whose part is written or which is reused."""
-    unwanted = [
+    """Returns the reference of a work item that is played or reused."""
+    unselected = [
         dataclasses.asdict(
             table.QuarantineRow(
                 replay_id=item.row.replay_id,
@@ -77,23 +87,23 @@ def ref_from_item(item: plan.WorkItem) -> PartRef:
                 detail="the selection leaves this side out",
             )
         )
-        for side, reason in item.unwanted
+        for side, reason in item.unselected
     ]
-    reused = [dataclasses.asdict(found) for found in item.reused]
+    reused = [dataclasses.asdict(episode) for episode in item.reused]
     return PartRef(
         item.row.replay_id,
         json.dumps(reused) if reused else "",
-        json.dumps(unwanted) if unwanted else "",
+        json.dumps(unselected) if unselected else "",
     )
 
 
 def parts_folder(work: str) -> str:
-    """Returns where parts are."""
+    """Returns the folder that holds the parts."""
     return storage.join(work, "parts")
 
 
 def part_url(work: str, replay_id: str) -> str:
-    """Returns the address of a replay's part; 256 folders keep listings short."""
+    """Returns the address of a replay's part, in one of 256 folders."""
     return storage.join(parts_folder(work), f"{replay_id[:2]}/{replay_id}.part")
 
 
@@ -102,7 +112,7 @@ def _quarantine_url(work: str, replay_id: str) -> str:
 
 
 def write_result(work: str, replay_id: str, result: episode_maker.Result) -> None:
-    """Writes a replay's part; with it, the replay is done."""
+    """Writes the outcome of a replay: first the sides that failed, then the part."""
     with reported(f"{work}: cannot be written"):
         if result.quarantine:
             rows = [dataclasses.asdict(row) for row in result.quarantine]
@@ -112,7 +122,7 @@ def write_result(work: str, replay_id: str, result: episode_maker.Result) -> Non
 
 
 def read_quarantine(work: str, replay_id: str) -> list[table.QuarantineRow]:
-    """Returns the rows of the sides that failed; none if all went well."""
+    """Returns the rows of the sides of a replay that failed."""
     url = _quarantine_url(work, replay_id)
     if not storage.exists(url):
         return []
@@ -120,15 +130,21 @@ def read_quarantine(work: str, replay_id: str) -> list[table.QuarantineRow]:
 
 
 def is_done(work: str, item: plan.WorkItem) -> bool:
-    """Returns whether a replay's part is there and need not be made again."""
+    """Returns whether a replay's part exists and no side is worth another attempt."""
     if not storage.exists(part_url(work, item.row.replay_id)):
         return False
-    failed = read_quarantine(work, item.row.replay_id)
-    return not any(row.reason in _WORTH_ANOTHER_RUN for row in failed)
+    failures = read_quarantine(work, item.row.replay_id)
+    return not any(row.reason in _WORTH_ANOTHER_RUN for row in failures)
 
 
 class ShardResult(NamedTuple):
-    """A finished shard: None in place of an entry where no episode was left."""
+    """A finished shard.
+
+    Attributes:
+        entry: for the manifest; None if no episode was left, and so no file was written.
+        placed: its episodes, in the order of the file.
+        quarantine: the sides of its replays that are not episodes.
+    """
 
     entry: shards.ShardEntry | None
     placed: list[shards.Placed]
@@ -136,14 +152,14 @@ class ShardResult(NamedTuple):
 
 
 def shard_result_url(work: str, name: str) -> str:
-    """Returns the address of a finished shard's entries."""
+    """Returns the address of a finished shard's result."""
     return storage.join(work, f"shards/{name}.json")
 
 
 def join_shard(
     work: str, output: str, name: str, refs: Sequence[PartRef]
 ) -> ShardResult:
-    """Joins parts, sorted by replay, into a shard, unless that was done already."""
+    """Joins parts, sorted by replay, into a shard; skips a shard that is finished."""
     ordered = sorted(set(refs))
     quarantine = [row for ref in ordered for row in _left_out(work, ref)]
     inputs = _inputs_digest(work, ordered, quarantine)
@@ -174,11 +190,7 @@ def _write_joined(
     if first is None:
         return None, []
 
-    def everything() -> Iterator[shards.EpisodeRecords]:
-        yield first
-        yield from episodes
-
-    return shards.write_shard(output, name, everything())
+    return shards.write_shard(output, name, itertools.chain([first], episodes))
 
 
 def _episodes(work: str, ordered: Sequence[PartRef]) -> Iterator[shards.EpisodeRecords]:
@@ -187,28 +199,30 @@ def _episodes(work: str, ordered: Sequence[PartRef]) -> Iterator[shards.EpisodeR
         if not ref.reused:
             yield from shards.read_part(part_url(work, ref.replay_id))
             continue
-        for found in json.loads(ref.reused):
-            reader = readers.setdefault(
-                found["folder"], storage.RangeReader(found["folder"])
-            )
-            yield _reused_records(reader, found)
+        for reused in json.loads(ref.reused):
+            folder = reused["folder"]
+            if folder not in readers:
+                readers[folder] = storage.RangeReader(folder)
+            yield _reused_records(readers[folder], reused)
 
 
 def _reused_records(
-    reader: storage.RangeReader, found: dict[str, Any]
+    reader: storage.RangeReader, reused: dict[str, Any]
 ) -> shards.EpisodeRecords:
-    begin = found["offsets"][0]
-    data = reader.read(found["shard"], begin, found["offsets"][-1])
-    where = f"{reader.folder}/{found['shard']}"
+    begin, end = reused["offsets"][0], reused["offsets"][-1]
+    data = reader.read(reused["shard"], begin, end)
+    where = f"{reader.folder}/{reused['shard']}"
     return shards.EpisodeRecords(
-        meta=episode.EpisodeMeta(**found["meta"]),
+        meta=EpisodeMeta(**reused["meta"]),
         records=list(shards.records_of(data, where)),
     )
 
 
 def _left_out(work: str, ref: PartRef) -> list[table.QuarantineRow]:
-    unwanted = [table.QuarantineRow(**row) for row in json.loads(ref.unwanted or "[]")]
-    return unwanted + ([] if ref.reused else read_quarantine(work, ref.replay_id))
+    unselected = [
+        table.QuarantineRow(**row) for row in json.loads(ref.unselected or "[]")
+    ]
+    return unselected + ([] if ref.reused else read_quarantine(work, ref.replay_id))
 
 
 def _inputs_digest(
@@ -227,7 +241,10 @@ def _inputs_digest(
 def read_shard_result(
     work: str, name: str, inputs: str | None = None
 ) -> ShardResult | None:
-    """Returns a finished shard's entries; None if it is not made, or of other inputs."""
+    """Returns the result of a finished shard.
+
+    None if the shard is not finished, or if it was made from other inputs than `inputs`.
+    """
     url = shard_result_url(work, name)
     if not storage.exists(url):
         return None
@@ -246,24 +263,67 @@ def _placed(row: dict[str, Any]) -> shards.Placed:
     return shards.Placed(
         **{
             **row,
-            "meta": episode.EpisodeMeta(**row["meta"]),
+            "meta": EpisodeMeta(**row["meta"]),
             "offsets": tuple(row["offsets"]),
         }
     )
 
 
 def claim(work: str, job: dict[str, Any]) -> None:
-    """Marks the work folder as this build's; ConfigError if it is another's."""
-    url = storage.join(work, "job.json")
-    text = json.dumps(job, sort_keys=True, indent=1) + "\n"
+    """Marks the work folder as this build's.
+
+    Raises ConfigError if it belongs to another build, or holds files that no build wrote.
+    """
+    url = storage.join(work, _JOB)
     if storage.exists(url):
-        found = json.loads(storage.read(url))
-        differ = sorted(key for key in {*job, *found} if job.get(key) != found.get(key))
-        if differ:
-            raise errors.ConfigError(
-                f"{work}: holds the unfinished work of another build, which differs in "
-                f"{', '.join(differ)}. Finish that one, take another --output or --work, "
-                "or delete the folder"
-            )
+        _check_job(work, storage.read(url), job)
         return
+    foreign = [
+        name for name in storage.names(work) if storage.temporary_target(name) != _JOB
+    ]
+    if foreign:
+        raise errors.ConfigError(
+            f"{work}: expected an empty folder or an unfinished build, found "
+            f"{foreign[0]!r}{' and others' if len(foreign) > 1 else ''}; "
+            "choose another --work"
+        )
+    text = json.dumps(job, sort_keys=True, indent=1) + "\n"
     storage.write(url, text.encode())
+
+
+def _check_job(work: str, data: bytes, job: dict[str, Any]) -> None:
+    try:
+        stored = json.loads(data)
+    except ValueError:
+        stored = None
+    if not isinstance(stored, dict) or "starmill" not in stored:
+        raise errors.ConfigError(
+            f"{work}: its {_JOB} is not that of an unfinished build; choose another --work"
+        )
+    differences = sorted(
+        key for key in {*job, *stored} if job.get(key) != stored.get(key)
+    )
+    if differences:
+        raise errors.ConfigError(
+            f"{work}: holds the unfinished work of another build, which differs in "
+            f"{', '.join(differences)}. Finish that build, choose another --output or "
+            "--work, or delete the folder"
+        )
+
+
+def remove(work: str) -> None:
+    """Deletes what builds write to a work folder, and the folder if nothing else is in it."""
+    storage.remove(work, _is_work)
+
+
+def _is_work(name: str) -> bool:
+    """Returns whether builds write this file, relative to the work folder, or its temporary."""
+    name = storage.temporary_target(name) or name
+    folder, _, rest = name.rpartition("/")
+    if not folder:
+        return name in (_JOB, INDEX, plan.NAME)
+    if folder == index.parts_folder(INDEX):
+        return index.PART_NAME.fullmatch(rest) is not None
+    if folder == "shards":
+        return rest.endswith(".json") and shards.is_shard_name(rest[: -len(".json")])
+    return _PART.fullmatch(name) is not None

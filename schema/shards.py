@@ -75,6 +75,11 @@ def shard_name(split: str, index: int, count: int) -> str:
     return f"{split}-{index:05d}-of-{count:05d}.tfrecord"
 
 
+def is_shard_name(name: str) -> bool:
+    """Returns whether a shard can have this file name."""
+    return _NAME.fullmatch(name) is not None
+
+
 def split_of_name(name: str) -> str:
     """Returns the split that a shard's name begins with."""
     match = _NAME.match(name)

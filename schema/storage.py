@@ -4,14 +4,16 @@ In: paths and URLs ("data/x", "file://", "memory://", "s3://", "gs://"). Out: by
 `errors.FormatError` where a file is missing or cut short. Knows nothing of their content.
 """
 
+import contextlib
 import errno
 import functools
 import hashlib
 import io
 import logging
 import os
+import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
 import fsspec
@@ -21,6 +23,8 @@ from starmill.schema import errors
 _log = logging.getLogger(__name__)
 _Result = TypeVar("_Result")
 
+# NAME.PID.tmp: how a file of this machine is called until it is complete.
+_TEMPORARY = re.compile(r"(.+)\.\d+\.tmp", re.DOTALL)
 ATTEMPTS = 5
 FIRST_WAIT_SECONDS = 0.1
 # Errors that another attempt cannot cure.
@@ -152,6 +156,50 @@ def write(url: str, parts: bytes | Iterable[bytes]) -> Written:
     data = body.getvalue()
     retry(lambda: filesystem.pipe_file(path, data), f"writing {url}")
     return Written(len(data), digest.hexdigest())
+
+
+def temporary_target(name: str) -> str | None:
+    """Returns the file that a temporary file was written for; None for other names."""
+    match = _TEMPORARY.fullmatch(name)
+    return match[1] if match else None
+
+
+def delete(url: str) -> None:
+    """Deletes a file; does nothing if there is none."""
+    filesystem, path = _filesystem(url)
+    with contextlib.suppress(FileNotFoundError):
+        retry(lambda: filesystem.rm_file(path), f"deleting {url}")
+
+
+def remove(folder: str, is_ours: Callable[[str], object]) -> None:
+    """Deletes the files of a folder whose relative paths `is_ours` accepts, at any depth.
+
+    Folders that are empty afterwards are deleted too. Everything else stays.
+    """
+    filesystem, path = _filesystem(folder)
+    filesystem.invalidate_cache(path)
+    root = path.rstrip("/")
+    files = retry(lambda: filesystem.find(path), f"listing {folder}")
+    names = [str(file).removeprefix(root + "/") for file in files]
+    ours = [name for name in names if is_ours(name)]
+    if not is_local(folder):
+        if ours:
+            doomed = [f"{root}/{name}" for name in ours]
+            retry(lambda: filesystem.rm(doomed), f"deleting from {folder}")
+        if not folder.startswith("memory://"):
+            return  # object stores have no folders
+    for name in ours if is_local(folder) else ():
+        delete(f"{root}/{name}")
+    parents = {parent for name in ours for parent in _parents(name)} | {""}
+    for parent in sorted(parents, key=len, reverse=True):
+        with contextlib.suppress(OSError):  # not empty, or gone already
+            filesystem.rmdir(f"{root}/{parent}".rstrip("/"))
+
+
+def _parents(name: str) -> Iterator[str]:
+    while "/" in name:
+        name = name.rpartition("/")[0]
+        yield name
 
 
 def _write_local(path: str, pieces: Iterable[bytes]) -> Written:

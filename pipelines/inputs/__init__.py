@@ -1,5 +1,5 @@
-"""Where replays come from: folders, packs, object stores, Blizzard's API.
+"""Where replays come from: folders, packs, object stores, and Blizzard's API.
 
-Enters: paths and URLs. Leaves: replay files' names and bytes.
-Must not know: what is made of the replays.
+Enters: paths, URLs, versions of the game. Leaves: addresses and bytes of replay files.
+Must not know: what becomes of the replays.
 """

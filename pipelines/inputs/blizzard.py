@@ -1,8 +1,8 @@
-"""Blizzard's game data API: which replay packs there are for a version of the game.
+"""A client of Blizzard's game data API: lists the replay packs of a game version.
 
-In: credentials and a client version like "4.9.2". Out: the packs' addresses. HTTP with
-deadlines, bounded retries with backoff, and a new token when one expires. The token goes
-nowhere but to the API's own host, and neither it nor the secret is ever in a message.
+In: credentials and a client version like "4.9.2". Out: the packs' addresses. Requests have
+deadlines and a bounded number of retries with backoff; an expired token is renewed. The token
+goes to the API's own host only, and no message contains the token or the secret.
 """
 
 import base64
@@ -20,20 +20,25 @@ from typing import Any
 
 from starmill.schema import errors
 
-_log = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 
 NAMESPACE = "s2-client-replays"
 _PAGE_SIZE = 100
 _MAX_PAGES = 10_000
 _MAX_JSON_BYTES = 64 << 20
 _MAX_RETRY_AFTER_SECONDS = 300.0
-# Errors of the network that another attempt may cure.
+# Network errors after which another attempt may succeed.
 NETWORK_ERRORS = (urllib.error.URLError, http.client.HTTPException, OSError)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Credentials:
-    """An API client of the user's own; the secret is not shown."""
+    """The user's own API client.
+
+    Attributes:
+        client_id: of the client.
+        client_secret: of the client; never shown.
+    """
 
     client_id: str
     client_secret: str = dataclasses.field(repr=False)
@@ -41,11 +46,14 @@ class Credentials:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Service:
-    """Where the API is and how patiently to speak to it.
+    """Where the API is, and how patiently to use it.
 
-    attempts: how often a request is tried in all.
-    wait_seconds: before the second attempt; doubled before each further one.
-    timeout_seconds: without a byte arriving.
+    Attributes:
+        token_url: address that issues tokens.
+        api_url: address of the API, without a slash at the end.
+        attempts: how many times a request is tried in total.
+        wait_seconds: before the second attempt; doubled before each further one.
+        timeout_seconds: longest time without a byte arriving.
     """
 
     token_url: str = "https://us.battle.net/oauth/token"
@@ -66,14 +74,14 @@ class Service:
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Redirects would carry the token to wherever they point."""
+    """Follows no redirect, because it would pass the token on to another host."""
 
     def redirect_request(self, *_: Any, **__: Any) -> None:
         return None
 
 
 def checked_url(url: str) -> str:
-    """Returns the URL; ConfigError unless it is http or https."""
+    """Returns the URL; raises ConfigError unless it is http or https."""
     parts = urllib.parse.urlsplit(url)
     if parts.scheme not in ("https", "http") or not parts.hostname:
         raise errors.ConfigError(f"expected an http or https URL, found {url!r}")
@@ -81,9 +89,14 @@ def checked_url(url: str) -> str:
 
 
 def retried(service: Service, what: str, action: Callable[[], Any]) -> Any:
-    """Returns the action's result, trying again while failures may pass.
+    """Returns the action's result; tries again after failures that may be temporary.
 
-    Raises DownloadError if the server says no, or if the last attempt fails too.
+    Args:
+        service: how many attempts there are, and how long to wait between them.
+        what: names the action in messages.
+        action: what to do.
+
+    Raises DownloadError if the server refuses, or if the last attempt fails too.
     """
     for attempt in range(1, service.attempts + 1):
         wait = service.wait_seconds * 2 ** (attempt - 1)
@@ -93,28 +106,33 @@ def retried(service: Service, what: str, action: Callable[[], Any]) -> Any:
             with error:
                 problem = f"HTTP {error.code} {error.reason}"
                 wait = max(wait, _retry_after(error.headers.get("Retry-After")))
-            if error.code != 429 and error.code < 500:
+            if is_refusal(error):
                 raise errors.DownloadError(f"{what}: {problem}") from error
             last: Exception = error
         except NETWORK_ERRORS as error:
             problem, last = f"{type(error).__name__}: {error}", error
         if attempt == service.attempts:
             raise errors.DownloadError(f"{what}: {problem}, {attempt} times") from last
-        _log.warning("%s: %s; again in %.1f s", what, problem, wait)
+        _LOG.warning("%s: %s; trying again in %.1f s", what, problem, wait)
         time.sleep(wait)
     raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+def is_refusal(error: urllib.error.HTTPError) -> bool:
+    """Returns whether the server's answer is final: an error that is not temporary."""
+    return error.code != http.HTTPStatus.TOO_MANY_REQUESTS and error.code < 500
 
 
 def _retry_after(text: str | None) -> float:
     try:
         seconds = float(text or 0)
-    except ValueError:  # a date: our own backoff will do
+    except ValueError:  # a date: our own backoff is enough
         return 0.0
     return min(seconds, _MAX_RETRY_AFTER_SECONDS) if math.isfinite(seconds) else 0.0
 
 
 class Client:
-    """Speaks to the API; fetches a token when it needs one."""
+    """Sends requests to the API; fetches a token when it needs one."""
 
     def __init__(self, credentials: Credentials, service: Service) -> None:
         self._credentials = credentials
@@ -151,7 +169,7 @@ class Client:
         try:
             parsed = json.loads(body)
         except (ValueError, RecursionError) as error:
-            # Proxies answer 200 with a page of their own; the next attempt may get through.
+            # Some proxies answer 200 with a page of their own. Another attempt may succeed.
             raise http.client.HTTPException(f"expected JSON: {error}") from error
         if not isinstance(parsed, dict):
             raise http.client.HTTPException("expected a JSON object")
@@ -162,7 +180,7 @@ class Client:
         return parsed
 
     def get(self, url: str, parameters: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Returns the JSON of an address of the API; takes a new token once if refused."""
+        """Returns the JSON at an address of the API; renews the token once if it expired."""
         if _origin(url) != _origin(self._service.api_url):
             raise errors.DownloadError(
                 f"{url}: expected an address at {self._service.api_url}; the token "
@@ -198,23 +216,23 @@ class Client:
         )
 
     def pack_urls(self, client_version: str) -> list[str]:
-        """Returns the addresses of all packs for a version, sorted."""
+        """Returns the addresses of all packs of a version, sorted."""
         base = self.get(f"{self._service.api_url}/data/sc2/archive_url/base_url")
         folder = base.get("base_url")
         if not isinstance(folder, str):
             raise errors.DownloadError("base_url: expected an address, found none")
-        found = []
+        urls = []
         for href in sorted(self._archive_pages(client_version)):
             path = self.get(href).get("path")
             if not isinstance(path, str):
                 raise errors.DownloadError(
                     f"{href}: expected the path of a pack, found none"
                 )
-            found.append(checked_url(urllib.parse.urljoin(folder, path)))
-        return sorted(set(found))
+            urls.append(checked_url(urllib.parse.urljoin(folder, path)))
+        return sorted(set(urls))
 
     def _archive_pages(self, client_version: str) -> Iterator[str]:
-        """Yields the address that describes each pack of a version."""
+        """Yields, for each pack of a version, the address of its description."""
         url = f"{self._service.api_url}/data/sc2/search/archive"
         for page in range(1, _MAX_PAGES + 1):
             answer = self.get(
@@ -232,7 +250,7 @@ class Client:
                         yield str(result["key"]["href"])
             except (KeyError, TypeError, ValueError) as error:
                 raise errors.DownloadError(
-                    f"{url}: expected results and pageCount, page {page} has others: "
+                    f"{url}: expected results and pageCount in page {page}: "
                     f"{type(error).__name__} {error}"
                 ) from error
             if page >= pages:

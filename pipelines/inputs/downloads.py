@@ -1,10 +1,10 @@
-"""Replay packs to disk: resumable, checked, and never half there under their own name.
+"""Downloads replay packs: resumable, checked, and complete under their own names only.
 
-In: addresses of packs. Out: zip files in a folder, and `packs.json` with the size and
-sha256 of each. A pack arrives as NAME.part beside a note of which version of the file it
-is; a broken transfer goes on from there with a range request, and starts anew if the file
-on the server has changed. Only a pack of the promised size (and hash, where the server
-gives one), and whose zip directory can be read, gets its own name.
+In: addresses of packs. Out: zip files in a folder, and `packs.json` with the size and sha256
+of each. A pack arrives as NAME.part, beside a note that identifies the version of the file.
+A transfer that breaks off continues with a range request; if the file on the server has
+changed, it starts again from the beginning. A pack gets its own name only if its size is the
+promised one, its hash too (if the server gives one), and its zip directory can be read.
 """
 
 import dataclasses
@@ -13,6 +13,7 @@ import http.client
 import json
 import logging
 import re
+import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterable
@@ -22,7 +23,7 @@ from typing import Any
 from starmill.pipelines.inputs import blizzard, packs
 from starmill.schema import errors, storage
 
-_log = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 
 RECORD = "packs.json"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,200}\.zip")
@@ -33,9 +34,14 @@ _RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Pack:
-    """A pack that is on disk and whole.
+    """A complete pack on disk.
 
-    reused: whether it was there already.
+    Attributes:
+        name: of the file.
+        url: where it comes from.
+        size_bytes: of the file.
+        sha256: of the file, hex.
+        reused: whether it was there before.
     """
 
     name: str
@@ -47,14 +53,19 @@ class Pack:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Failure:
-    """A pack that could not be had, and why."""
+    """A pack that could not be downloaded.
+
+    Attributes:
+        url: of the pack.
+        detail: what went wrong, in a sentence.
+    """
 
     url: str
     detail: str
 
 
 def pack_name(url: str) -> str:
-    """Returns the file name of a pack; DownloadError if it is not a plain zip file's name."""
+    """Returns the file name of a pack; DownloadError unless it is a plain name of a zip."""
     name = urllib.parse.unquote(urllib.parse.urlsplit(url).path).rpartition("/")[2]
     if not _NAME.fullmatch(name):
         raise errors.DownloadError(f"{url}: expected a pack's name, found {name!r}")
@@ -67,7 +78,16 @@ def fetch_all(
     service: blizzard.Service,
     on_pack: Callable[[Pack | Failure], None] = lambda _: None,
 ) -> tuple[list[Pack], list[Failure]]:
-    """Brings every pack to the folder; one that fails does not stop the others."""
+    """Downloads every pack to a folder. A pack that fails does not stop the others.
+
+    Args:
+        urls: of the packs.
+        folder: where they go; it is created if necessary.
+        service: how patiently to retry.
+        on_pack: called after each pack.
+
+    Returns the packs that are complete, and the failures.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     record = _read_record(folder)
     done: list[Pack] = []
@@ -100,7 +120,7 @@ def _read_record(folder: Path) -> dict[str, dict[str, Any]]:
         record = json.loads(path.read_text("utf-8"))
     except ValueError as error:
         raise errors.FormatError(
-            f"{path}: expected JSON: {error}; delete it to check all packs anew"
+            f"{path}: expected JSON: {error}; delete it to download all packs again"
         ) from error
     if not isinstance(record, dict):
         raise errors.FormatError(f"{path}: expected a JSON object")
@@ -108,7 +128,7 @@ def _read_record(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def _known(url: str, folder: Path, record: dict[str, dict[str, Any]]) -> Pack | None:
-    """Returns the pack if it is there as recorded: same address, size and sha256."""
+    """Returns the pack if the folder has it as recorded: same address, size and sha256."""
     name = pack_name(url)
     entry, path = record.get(name), folder / name
     if entry is None or entry.get("url") != url or not path.is_file():
@@ -117,7 +137,7 @@ def _known(url: str, folder: Path, record: dict[str, dict[str, Any]]) -> Pack | 
         return None
     digest = _file_hash(path, "sha256")
     if digest != entry.get("sha256"):
-        _log.warning("%s: changed since it was downloaded; fetching it again", path)
+        _LOG.warning("%s: changed since it was downloaded; downloading it again", path)
         return None
     return Pack(
         name=name, url=url, size_bytes=path.stat().st_size, sha256=digest, reused=True
@@ -130,19 +150,17 @@ def _file_hash(path: Path, kind: str) -> str:
 
 
 def _fetch(url: str, folder: Path, service: blizzard.Service) -> Pack:
-    """Downloads one pack, going on where an earlier try stopped."""
+    """Downloads one pack, and continues where an earlier run stopped."""
     name = pack_name(url)
     part, note = folder / f"{name}.part", folder / f"{name}.part.json"
-    promised = blizzard.retried(
-        service, url, lambda: _transfer(url, part, note, service)
-    )
+    promised = _complete(url, part, note, service)
     problem = _problem(part, promised)
     if problem:
-        # What is there is wrong, not short: going on from it could never help.
+        # The bytes are wrong, so continuing from them cannot help.
         part.unlink()
         note.unlink(missing_ok=True)
         raise errors.DownloadError(
-            f"{url}: {problem}; removed, run again to fetch it anew"
+            f"{url}: {problem}; deleted, run again to download it from the start"
         )
     size, digest = part.stat().st_size, _file_hash(part, "sha256")
     part.replace(folder / name)
@@ -150,18 +168,35 @@ def _fetch(url: str, folder: Path, service: blizzard.Service) -> Pack:
     return Pack(name=name, url=url, size_bytes=size, sha256=digest)
 
 
-def _complete(url: str, part: Path, note: Path, service: blizzard.Service) -> Any:
-    """Transfers until the pack is complete; gives up when attempts bring nothing more."""
+def _complete(
+    url: str, part: Path, note: Path, service: blizzard.Service
+) -> dict[str, Any]:
+    """Transfers a pack until it is complete; returns what the server promised.
+
+    Gives up when all attempts together bring no further byte. A pack has gigabytes, so a bad
+    line that still delivers some of them is worth more attempts.
+    """
     while True:
-        before = part.stat().st_size if part.exists() else 0
+        before = _length(part)
         try:
-            return blizzard.retried(
+            promised: dict[str, Any] = blizzard.retried(
                 service, url, lambda: _transfer(url, part, note, service)
             )
-        except errors.DownloadError:
-            # A pack has gigabytes: a bad line that still brings some is worth it.
-            if not part.exists() or part.stat().st_size <= before:
+        except errors.DownloadError as error:
+            if _is_final(error) or _length(part) <= before:
                 raise
+        else:
+            return promised
+
+
+def _length(part: Path) -> int:
+    return part.stat().st_size if part.exists() else 0
+
+
+def _is_final(error: errors.DownloadError) -> bool:
+    """Returns whether the server refused the request, rather than the line broke."""
+    cause = error.__cause__
+    return isinstance(cause, urllib.error.HTTPError) and blizzard.is_refusal(cause)
 
 
 def _problem(part: Path, promised: dict[str, Any]) -> str | None:
@@ -177,11 +212,11 @@ def _problem(part: Path, promised: dict[str, Any]) -> str | None:
 def _transfer(
     url: str, part: Path, note: Path, service: blizzard.Service
 ) -> dict[str, Any]:
-    """Makes one request for what is missing; returns what the server promised.
+    """Makes one request for the missing bytes; returns what the server promised.
 
-    Raises an error of the network if the pack is still not complete, to be tried again.
+    Raises a network error if the pack is still incomplete, so that the caller tries again.
     """
-    have = part.stat().st_size if part.exists() else 0
+    have = _length(part)
     before = _read_note(note) if have else None
     if before is not None and have >= before["size_bytes"]:
         if have == before["size_bytes"]:
@@ -196,7 +231,7 @@ def _transfer(
         promised = _promised(answer, size)
         if begin not in (0, have) or (begin and promised != before):
             note.unlink(missing_ok=True)
-            raise http.client.HTTPException("the file changed on the server")
+            raise http.client.HTTPException("the file has changed on the server")
         storage.write(str(note), json.dumps(promised).encode())
         _append(answer, part, begin)
     got = part.stat().st_size
@@ -213,13 +248,11 @@ def _append(answer: http.client.HTTPResponse, part: Path, begin: int) -> None:
 
 
 def _extent(answer: http.client.HTTPResponse) -> tuple[int, int]:
-    """Returns where the answer's bytes begin and how long the whole file is."""
+    """Returns where the answer's bytes begin, and the length of the whole file."""
     if answer.status == 206:
         match = _RANGE.fullmatch(answer.headers.get("Content-Range", ""))
         if match is None or int(match[2]) + 1 != int(match[3]):
-            raise http.client.HTTPException(
-                "expected the rest of the file as asked for"
-            )
+            raise http.client.HTTPException("expected the rest of the file")
         return int(match[1]), int(match[3])
     length = answer.headers.get("Content-Length", "")
     if not length.isdigit():
@@ -228,7 +261,7 @@ def _extent(answer: http.client.HTTPResponse) -> tuple[int, int]:
 
 
 def _promised(answer: http.client.HTTPResponse, size: int) -> dict[str, Any]:
-    """Returns what identifies this version of the file: size, entity tag, md5 if given."""
+    """Returns what identifies this version of the file: size, entity tag, md5 if known."""
     etag = answer.headers.get("ETag") or ""
     strong = "" if etag.startswith("W/") else etag
     match = _MD5_ETAG.fullmatch(strong)
@@ -237,8 +270,8 @@ def _promised(answer: http.client.HTTPResponse, size: int) -> dict[str, Any]:
 
 def _read_note(note: Path) -> dict[str, Any] | None:
     try:
-        found = json.loads(note.read_text("utf-8"))
-        return {key: found[key] for key in ("size_bytes", "etag", "md5")}
+        content = json.loads(note.read_text("utf-8"))
+        return {key: content[key] for key in ("size_bytes", "etag", "md5")}
     except (OSError, ValueError, KeyError, TypeError):
-        # Without a readable note nobody knows what the part belongs to: start anew.
+        # Without the note, nothing says which version of the file the part belongs to.
         return None

@@ -1,9 +1,9 @@
-"""Replays inside zip packs, Blizzard's password-protected ones included.
+"""Reads replays inside zip packs, including Blizzard's password-protected ones.
 
-In: the address of a zip file, and which of its members are wanted. Out: their bytes, or a
-ReplayError for the member that cannot be had. Python's zipfile finds the members; the old
-cipher that the packs use is compiled here, since zipfile decrypts about a megabyte a
-second. Only a member's own bytes are read, so packs can be larger than memory.
+In: the address of a zip file, and which of its members to read. Out: their bytes, or a
+ReplayError for a member that cannot be read. Python's zipfile lists the members. The packs'
+old cipher is compiled here, because zipfile decrypts about a megabyte a second. Only the
+members' own bytes are read, so a pack can be larger than memory.
 """
 
 import contextlib
@@ -24,14 +24,20 @@ from starmill.schema.reasons import RejectReason
 SUFFIX = ".zip"
 REPLAY_SUFFIX = ".sc2replay"
 _ENCRYPTED = 0x1
-_SIZES_FOLLOW = 0x8  # then the password is checked against the time, not the checksum
+# Where this flag is set, the password is checked against the time, not the checksum.
+_SIZES_FOLLOW = 0x8
 _CIPHER_HEADER_BYTES = 12
 _LOCAL_HEADER = struct.Struct("<4s5H3I2H")
 _LOCAL_MAGIC = b"PK\x03\x04"
 
 
 class PackContents(NamedTuple):
-    """What a pack holds: how many replays, and whether any needs a password."""
+    """What a pack contains.
+
+    Attributes:
+        replays: how many there are.
+        encrypted: whether any of them needs a password.
+    """
 
     replays: int
     encrypted: bool
@@ -52,7 +58,7 @@ _CRC_TABLE = _crc_table()
 
 @checked
 def _decrypt(data, password, table):  # type: ignore[no-untyped-def]  # numba infers
-    """Returns the plain bytes of PKZIP's stream cipher, its 12-byte header included."""
+    """Returns the bytes decrypted with PKZIP's stream cipher, including its 12-byte header."""
     out = np.empty_like(data)
     key0 = np.uint32(0x12345678)
     key1 = np.uint32(0x23456789)
@@ -94,7 +100,7 @@ def _opened(address: str) -> Iterator[tuple[IO[bytes], list[zipfile.ZipInfo]]]:
 
 
 def contents(address: str) -> PackContents:
-    """Returns what a pack holds; ReplayError if it cannot be read."""
+    """Returns what a pack contains; ReplayError if it cannot be read."""
     with _opened(address) as (_, members):
         encrypted = any(member.flag_bits & _ENCRYPTED for member in members)
         return PackContents(len(members), encrypted)
@@ -103,9 +109,9 @@ def contents(address: str) -> PackContents:
 def members(
     address: str, begin: int, end: int, *, password: str | None, max_bytes: int
 ) -> Iterator[tuple[str, bytes | errors.ReplayError]]:
-    """Yields (name, bytes or what is wrong) of the replays begin:end of a pack, by name."""
-    with _opened(address) as (file, found):
-        for member in found[begin:end]:
+    """Yields (name, bytes or error) of the replays begin:end of a pack, sorted by name."""
+    with _opened(address) as (file, replays):
+        for member in replays[begin:end]:
             try:
                 data: bytes | errors.ReplayError = _read(
                     file, member, password=password, max_bytes=max_bytes
@@ -116,18 +122,18 @@ def members(
 
 
 def member(address: str, name: str, *, password: str | None, max_bytes: int) -> bytes:
-    """Returns one replay of a pack; ReplayError if it is not there or unreadable."""
-    with _opened(address) as (file, found):
-        for item in found:
+    """Returns one replay of a pack; ReplayError if it is missing or unreadable."""
+    with _opened(address) as (file, replays):
+        for item in replays:
             if item.filename == name:
                 return _read(file, item, password=password, max_bytes=max_bytes)
-    raise _unreadable(f"{name} is not there")
+    raise _unreadable(f"{name} is missing")
 
 
 def _read(
     file: Any, member: zipfile.ZipInfo, *, password: str | None, max_bytes: int
 ) -> bytes:
-    # Compression of a bounded size can still be stored badly: twice over, plus headers.
+    # Badly compressed data can be larger than its content, but not twice as large.
     if member.file_size > max_bytes or member.compress_size > 2 * max_bytes + 4096:
         raise errors.ReplayError(
             RejectReason.TOO_LARGE,

@@ -1,8 +1,8 @@
-"""Where replays are: files, folders, globs, zip packs and fsspec URLs, cut into units.
+"""Finds replays in files, folders, globs, zip packs and fsspec URLs, and cuts them into units.
 
-In: what the user named. Out: units of work of bounded size, in a fixed order, each with a
-digest of what it holds, so that finished work is recognised when a run is repeated. A pack
-is a range of its members, so even millions of replays in packs are few units.
+In: what the user named. Out: units of work of bounded size, in a fixed order. Each has a
+digest of its inputs, so that a repeated run recognises finished work. A range of a pack's
+members is one unit, so millions of replays in packs are few units.
 """
 
 import dataclasses
@@ -16,19 +16,23 @@ import fsspec
 from starmill.pipelines.inputs import packs
 from starmill.schema import errors, storage
 
-# Small enough to spread over workers and to lose little when one dies; large enough that
-# a unit's own cost (a file, a Beam element) does not matter beside ~1 ms a replay.
+# Small enough to spread over workers and to lose little when one dies. Large enough that a
+# unit's own cost (a file, a Beam element) is small compared to 1 ms for each replay.
 REPLAYS_PER_UNIT = 512
+# In place of the number of replays in a pack that cannot be read.
+_UNREADABLE = -1
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Unit:
-    """Replays that one worker reads in one go.
+    """Replays that one worker reads at once.
 
-    files: addresses of replay files; () for a pack.
-    pack: address of a zip file, whose replays begin:end (by name) are meant; else "".
-        A pack that cannot be read is a unit with begin = end = 0.
-    digest: of the addresses, sizes and times of change of all of it.
+    Attributes:
+        files: addresses of replay files; empty for a pack.
+        pack: address of a zip file; "" for replay files.
+        begin: first replay of the pack, in order of name.
+        end: one after the last. A pack that cannot be read has begin = end = 0.
+        digest: of the addresses, sizes and modification times.
     """
 
     files: tuple[str, ...] = ()
@@ -39,56 +43,61 @@ class Unit:
 
     @property
     def replays(self) -> int:
-        """Returns how many rows the unit gives."""
+        """Returns how many rows of the index the unit gives."""
         return len(self.files) or max(1, self.end - self.begin)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Sources:
-    """What was found: the units, and whether any pack needs a password."""
+    """The replays that a user named.
+
+    Attributes:
+        units: of work, replay files first, then packs.
+        encrypted: whether any pack needs a password.
+    """
 
     units: tuple[Unit, ...]
     encrypted: bool
 
     @property
     def replays(self) -> int:
-        """Returns how many rows all units give."""
+        """Returns how many rows of the index all units give."""
         return sum(unit.replays for unit in self.units)
 
 
 def find(inputs: Iterable[str], per_unit: int = REPLAYS_PER_UNIT) -> Sources:
-    """Returns every replay that the inputs name, once, sorted by address.
+    """Returns all replays that the inputs name, each once, sorted by address.
 
     Raises ConfigError for an input that names nothing.
     """
     stamps: dict[str, str] = {}
     for named in inputs:
-        found = dict(_entries(named))
-        if not found:
+        entries = dict(_entries(named))
+        if not entries:
             raise errors.ConfigError(
                 f"{named}: expected replays, zip packs or a folder of them; found none"
             )
-        stamps |= found
+        stamps |= entries
     files = sorted(a for a in stamps if not a.lower().endswith(packs.SUFFIX))
     units = []
     for i in range(0, len(files), per_unit):
-        chosen = tuple(files[i : i + per_unit])
-        digest = _digest([f"{address} {stamps[address]}" for address in chosen])
-        units.append(Unit(files=chosen, digest=digest))
+        addresses = tuple(files[i : i + per_unit])
+        digest = _digest([f"{address} {stamps[address]}" for address in addresses])
+        units.append(Unit(files=addresses, digest=digest))
     encrypted = False
     for address in sorted(set(stamps) - set(files)):
         try:
-            held = packs.contents(address)
+            contents = packs.contents(address)
         except errors.ReplayError:
-            # It is an input like any other: the unit will give the row that says why.
-            held = packs.PackContents(replays=-1, encrypted=False)
-        encrypted |= held.encrypted
-        units += _pack_units(address, stamps[address], held.replays, per_unit)
+            # Not an error here: indexing the unit gives a row that says what is wrong.
+            contents = packs.PackContents(replays=_UNREADABLE, encrypted=False)
+        encrypted |= contents.encrypted
+        units += _pack_units(address, stamps[address], contents.replays, per_unit)
     return Sources(units=tuple(units), encrypted=encrypted)
 
 
 def _pack_units(address: str, stamp: str, replays: int, per_unit: int) -> list[Unit]:
-    if replays < 0:
+    if replays == _UNREADABLE:
         return [Unit(pack=address, digest=_digest([f"{address} {stamp} unreadable"]))]
     return [
         Unit(
@@ -108,14 +117,14 @@ def _digest(lines: Iterable[str]) -> str:
 
 
 def _entries(named: str) -> Iterator[tuple[str, str]]:
-    """Yields (address, stamp) of the files that one input names."""
+    """Yields (address, stamp) of the files that one input names. A stamp changes with its file."""
     filesystem, path = fsspec.core.url_to_fs(named)
     local = storage.is_local(named)
     try:
         if filesystem.isfile(path):
             yield _entry(filesystem, filesystem.info(path), named, local)
         elif filesystem.isdir(path):
-            # Suffixes decide here: a folder can hold other things.
+            # By suffix, because a folder can contain other files.
             for info in filesystem.find(path, detail=True).values():
                 if info["name"].lower().endswith((packs.REPLAY_SUFFIX, packs.SUFFIX)):
                     yield _entry(filesystem, info, None, local)
@@ -133,6 +142,6 @@ def _entry(
     address = named or (
         info["name"] if local else filesystem.unstrip_protocol(info["name"])
     )
-    # What a changed file changes, by store: time on disks, entity tag on object stores.
+    # What changes with a file: the time on disks, the entity tag on object stores.
     keys = ("size", "mtime", "etag", "ETag", "md5Hash", "LastModified", "created")
     return address, " ".join(str(info.get(key, "")) for key in keys)

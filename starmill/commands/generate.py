@@ -1,4 +1,4 @@
-"""`starmill generate`: replays to a dataset, on this machine or on a cluster."""
+"""`starmill generate`: builds a dataset from replays, on this machine or on a cluster."""
 
 import argparse
 import atexit
@@ -11,7 +11,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -22,7 +22,7 @@ from starmill.engines import client, pool
 from starmill.pipelines import cost, episode_maker, generate, local_runner, plan
 from starmill.schema import errors, selection, settings
 
-# What argparse does not know is passed on to Beam.
+# Options that argparse does not know go to Beam.
 PASSES_ON = True
 EXAMPLES = """\
   starmill generate --replays replays/ --selection skirmish --output data --sc2 skirmish
@@ -36,13 +36,15 @@ Options that are not listed above are Beam's.
 """
 _LICENSE = "https://blzdistsc2-a.akamaihd.net/AI_AND_MACHINE_LEARNING_LICENSE.html"
 _LOCAL = "FnApiRunner"
+# Failures that are printed; the others are in quarantine.parquet.
 _SHOWN = 20
+# How often the command starts again after losing a worker process.
 _RETRIES = 5
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the options."""
-    source = parser.add_argument_group("what")
+    source = parser.add_argument_group("what to build")
     source.add_argument(
         "--replays",
         nargs="+",
@@ -50,31 +52,37 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SRC",
         help="replay files, folders, globs, zip packs or URLs",
     )
-    source.add_argument("--index", metavar="INDEX.parquet", help="instead of --replays")
+    source.add_argument(
+        "--index",
+        metavar="INDEX.parquet",
+        help="an index from `starmill index`, instead of --replays",
+    )
     source.add_argument(
         "--selection",
         required=True,
         metavar="NAME|FILE.json",
-        help=f"which replays: {', '.join(selection.PRESETS)}, or rules in a file",
+        help=f"which replays to keep: {', '.join(selection.PRESETS)}, or a file of rules",
     )
     source.add_argument(
         "--settings",
         metavar="FILE.json",
-        help="of the converter, in the reference's JSON (default: AlphaStar Unplugged's)",
+        help="converter settings in the reference's JSON (default: AlphaStar Unplugged's)",
     )
     source.add_argument(
         "--extend",
         metavar="DATASET",
-        help="take over the episodes that this dataset already has",
+        help="reuse the episodes that this dataset already has",
     )
-    source.add_argument("--pack-password", metavar="PASSWORD", help="of zip packs")
+    source.add_argument(
+        "--pack-password", metavar="PASSWORD", help="password of encrypted zip packs"
+    )
     source.add_argument(
         "--accept-license",
         action="store_true",
-        help=f"you agree to Blizzard's license for encrypted packs: {_LICENSE}",
+        help=f"you accept Blizzard's license for encrypted packs: {_LICENSE}",
     )
-    _add_output_arguments(parser.add_argument_group("where to"))
-    _add_engine_arguments(parser.add_argument_group("how"))
+    _add_output_arguments(parser.add_argument_group("where to write it"))
+    _add_engine_arguments(parser.add_argument_group("how to build it"))
 
 
 def _add_output_arguments(group: argparse._ArgumentGroup) -> None:
@@ -82,20 +90,32 @@ def _add_output_arguments(group: argparse._ArgumentGroup) -> None:
         "--output", required=True, metavar="DEST", help="folder or URL of the dataset"
     )
     group.add_argument(
-        "--work", metavar="DIR", help="unfinished work (default: in DEST)"
-    )
-    group.add_argument("--name", help="of the dataset (default: the selection's)")
-    group.add_argument("--version", default="1.0.0", help="of the dataset: %(default)s")
-    group.add_argument(
-        "--replays-per-shard", type=int, default=64, metavar="N", help="%(default)s"
+        "--work",
+        metavar="DIR",
+        help="empty folder for unfinished work (default: DEST/_work)",
     )
     group.add_argument(
-        "--keep-work", action="store_true", help="keep the work folder when done"
+        "--name", help="name of the dataset (default: the selection's name)"
     )
     group.add_argument(
-        "--dry-run", action="store_true", help="print the plan and its cost, and stop"
+        "--version",
+        default="1.0.0",
+        help="version of the dataset (default: %(default)s)",
     )
-    group.add_argument("--json", action="store_true", help="the summary as JSON")
+    group.add_argument(
+        "--replays-per-shard",
+        type=int,
+        default=64,
+        metavar="N",
+        help="on average (default: %(default)s)",
+    )
+    group.add_argument(
+        "--keep-work", action="store_true", help="keep the work folder at the end"
+    )
+    group.add_argument(
+        "--dry-run", action="store_true", help="print the plan and its cost, then stop"
+    )
+    group.add_argument("--json", action="store_true", help="print the summary as JSON")
 
 
 def _add_engine_arguments(group: argparse._ArgumentGroup) -> None:
@@ -103,31 +123,37 @@ def _add_engine_arguments(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--sc2",
         metavar="PATH|skirmish",
-        help="the game's folder (default: $SC2PATH), or the embedded game",
+        help="folder of StarCraft II (default: $SC2PATH), or the embedded game",
     )
     group.add_argument(
         "--workers",
         type=int,
         default=os.cpu_count() or 1,
         metavar="N",
-        help="processes on this machine (default: one per core)",
+        help="worker processes on this machine (default: one per core)",
     )
-    group.add_argument("--runner", default=_LOCAL, help="Beam's (default: %(default)s)")
+    group.add_argument(
+        "--runner", default=_LOCAL, help="runner of Beam (default: %(default)s)"
+    )
     group.add_argument(
         "--one-process",
         action="store_true",
-        help="one game per worker: half the memory, the sides one after the other",
+        help="play both sides in one game, one after the other, which halves the memory",
     )
     group.add_argument(
-        "--attempts", type=int, default=3, metavar="N", help="per side: %(default)s"
+        "--attempts",
+        type=int,
+        default=3,
+        metavar="N",
+        help="how often a side is played before it is quarantined (default: %(default)s)",
     )
     group.add_argument(
         "--max-replays", type=int, default=defaults.max_replays, metavar="N",
-        help="after which a game process is replaced: %(default)s",
+        help="replays after which a game process is replaced (default: %(default)s)",
     )  # fmt: skip
     group.add_argument(
         "--max-idle", type=int, default=defaults.max_idle, metavar="N",
-        help="game processes that a worker keeps waiting: %(default)s",
+        help="idle game processes that a worker keeps (default: %(default)s)",
     )  # fmt: skip
     for field in dataclasses.fields(client.Deadlines):
         group.add_argument(
@@ -135,33 +161,33 @@ def _add_engine_arguments(group: argparse._ArgumentGroup) -> None:
             type=float,
             default=field.default,
             metavar="SECONDS",
-            help="%(default)s",
+            help="time that the game has to answer (default: %(default)s)",
         )
     group.add_argument(
         "--retry", type=int, default=0, help=argparse.SUPPRESS
-    )  # how often a lost worker has made the command begin again
+    )  # how often the command has started again after losing a worker
 
 
 def run(args: argparse.Namespace) -> int:
-    """Builds the dataset; its reference is the last line printed."""
+    """Builds the dataset and prints its reference last; exits 1 if any side failed."""
     logging.getLogger("apache_beam").setLevel(logging.CRITICAL)
     options = _beam_options(args)
     request = _request(args)
     try:
         with _temp_folder():
-            made = generate.prepare(request, options)
+            build_plan = generate.prepare(request, options)
             if args.dry_run:
-                return _print_plan(args, request, made)
+                return _print_plan(args, request, build_plan)
             outcome = generate.run(
-                request, made, options, lambda made: _watch(request, made)
+                request, build_plan, options, lambda _: _watch(request, build_plan)
             )
     except local_runner.WorkerLost as error:
         local_runner.end_children()
-        _begin_again(args, error)
+        _start_again(args, error)
     except KeyboardInterrupt:
-        # Beam's threads would keep the process; its workers end with their games.
+        # A normal exit would wait for Beam's threads. Games end with their workers.
         local_runner.end_children()
-        print("interrupted; run the same command again to carry on", file=sys.stderr)
+        print("interrupted; run the same command again to continue", file=sys.stderr)
         sys.stderr.flush()
         os._exit(130)
     return _print_outcome(args, request, outcome)
@@ -169,9 +195,9 @@ def run(args: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def _temp_folder() -> Iterator[str]:
-    """Gives Beam a temp folder, as on Flink and Prism it leaves things in it.
+    """Gives Beam a temporary folder of its own, because it leaves files in it.
 
-    It is removed at exit, after Beam's own handlers: they still look for their folders.
+    The folder is deleted at exit, after Beam's own exit handlers, which still need it.
     """
     before = tempfile.tempdir
     folder = tempfile.mkdtemp(prefix="starmill-beam-")
@@ -180,21 +206,19 @@ def _temp_folder() -> Iterator[str]:
     try:
         yield folder
     except (KeyboardInterrupt, local_runner.WorkerLost):
-        shutil.rmtree(folder, ignore_errors=True)  # these end without exit handlers
+        shutil.rmtree(folder, ignore_errors=True)  # these skip the exit handlers
         raise
     finally:
         tempfile.tempdir = before
 
 
-def _begin_again(args: argparse.Namespace, error: local_runner.WorkerLost) -> NoReturn:
+def _start_again(args: argparse.Namespace, error: local_runner.WorkerLost) -> NoReturn:
     if args.retry >= _RETRIES:
         raise errors.EngineError(
-            f"workers died {args.retry + 1} times ({error}); is the machine out of "
-            "memory? Take fewer --workers, then run the command again to carry on"
+            f"workers died {args.retry + 1} times ({error}). The machine may be short of "
+            "memory: run the command again with fewer --workers to continue"
         )
-    print(
-        f"generate  a worker died ({error}); carrying on", file=sys.stderr, flush=True
-    )
+    print(f"generate  a worker died ({error}); continuing", file=sys.stderr, flush=True)
     arguments = [word for word in sys.argv[1:] if not word.startswith("--retry=")]
     os.execv(
         sys.executable,
@@ -203,20 +227,20 @@ def _begin_again(args: argparse.Namespace, error: local_runner.WorkerLost) -> No
 
 
 def _request(args: argparse.Namespace) -> generate.Request:
-    chosen = selection.load(args.selection)
+    rules = selection.load(args.selection)
     if args.pack_password and not args.accept_license:
         raise errors.ConfigError(
-            f"--pack-password: pass --accept-license if you agree to {_LICENSE}"
+            f"--pack-password: pass --accept-license if you accept {_LICENSE}"
         )
     root = args.sc2 or os.environ.get("SC2PATH")
     if not root:
         raise errors.ConfigError(
-            "no game: set SC2PATH or --sc2 to a StarCraft II installation, or take the "
+            "no game: set SC2PATH or --sc2 to the folder of StarCraft II, or use the "
             "embedded game with --sc2 skirmish"
         )
     if root != pool.SKIRMISH:
         root = os.path.abspath(os.path.expanduser(root))  # noqa: PTH100, PTH111  # a plain string for workers
-        if args.runner == _LOCAL:  # elsewhere the folder is the workers' own
+        if args.runner == _LOCAL:  # on a cluster, the folder is on the workers
             pool.installation(Path(root))
     deadlines = client.Deadlines(
         start=args.start_deadline, load=args.load_deadline, play=args.play_deadline
@@ -224,10 +248,10 @@ def _request(args: argparse.Namespace) -> generate.Request:
     return generate.Request(
         replays=tuple(args.replays),
         index=args.index,
-        selection=chosen,
+        selection=rules,
         output=args.output.rstrip("/"),
         work=args.work,
-        name=args.name or chosen.name,
+        name=args.name or rules.name,
         version=args.version,
         pool=pool.PoolConfig(
             root=root,
@@ -272,29 +296,32 @@ def _beam_options(args: argparse.Namespace) -> list[str]:
     _, unknown = parser.parse_known_args(options)
     if unknown:
         raise errors.ConfigError(
-            f"{unknown[0]}: neither an option of generate nor one of Beam's"
+            f"{unknown[0]}: expected an option of generate or of Beam"
         )
     return options
 
 
 @contextlib.contextmanager
-def _watch(request: generate.Request, made: plan.BuildPlan) -> Any:
-    rejected = sum(made.rejected.values())
+def _watch(request: generate.Request, build_plan: plan.BuildPlan) -> Iterator[None]:
+    """Prints what was selected, then the progress until the block ends."""
+    rejected = sum(build_plan.rejected.values())
     print(
-        f"generate  read {made.read:,} replays: selected {made.selected:,}, "
-        f"rejected {rejected:,}{_listed(made.rejected)}",
+        f"generate  read {build_plan.read:,} replays: "
+        f"selected {build_plan.selected:,}, "
+        f"rejected {rejected:,}{_listed(build_plan.rejected)}",
         file=sys.stderr,
         flush=True,
     )
 
     def done() -> int:
-        return made.reused + generate.count_parts(request.work_folder)
+        return build_plan.reused + generate.count_parts(request.work_folder)
 
-    with progress.Progress("generate", made.selected, "replays", done):
+    with progress.Progress("generate", build_plan.selected, "replays", done):
         yield
 
 
-def _listed(counts: Any) -> str:
+def _listed(counts: Mapping[str, int]) -> str:
+    """Returns " (reason count, ...)", largest first; "" if there are none."""
     if not counts:
         return ""
     pairs = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
@@ -302,19 +329,23 @@ def _listed(counts: Any) -> str:
 
 
 def _print_plan(
-    args: argparse.Namespace, request: generate.Request, made: plan.BuildPlan
+    args: argparse.Namespace, request: generate.Request, build_plan: plan.BuildPlan
 ) -> int:
-    expected = cost.estimate(made, engine=made.engine)
+    expected = cost.estimate(build_plan, engine=build_plan.engine)
     if args.json:
-        print(json.dumps(cost.to_json(made, expected), sort_keys=True))
+        print(json.dumps(cost.to_json(build_plan, expected), sort_keys=True))
         return 0
+    rules = json.dumps(request.job()["selection"])
+    rejected = sum(build_plan.rejected.values())
+    shard_counts = dict(build_plan.shard_counts)
+    print(f"selection    {request.selection.name}: {rules}")
+    print(f"replays      {build_plan.read:,} read, {build_plan.selected:,} selected")
+    print(f"rejected     {rejected:,}{_listed(build_plan.rejected)}")
     print(
-        f"selection    {request.selection.name}: {json.dumps(request.job()['selection'])}"
+        f"episodes     {build_plan.sides:,} selected, "
+        f"{build_plan.reused:,} replays reused"
     )
-    print(f"replays      {made.read:,} read, {made.selected:,} selected")
-    print(f"rejected     {sum(made.rejected.values()):,}{_listed(made.rejected)}")
-    print(f"episodes     {made.sides:,} wanted, {made.reused:,} replays reused")
-    print(f"shards       {sum(made.shard_counts.values()):,} {dict(made.shard_counts)}")
+    print(f"shards       {sum(shard_counts.values()):,} {shard_counts}")
     for line in cost.lines(expected):
         print(line)
     return 0
@@ -323,51 +354,56 @@ def _print_plan(
 def _print_outcome(
     args: argparse.Namespace, request: generate.Request, outcome: generate.Outcome
 ) -> int:
-    made, written, failures = outcome.plan, outcome.manifest, outcome.failures
+    content, failures = outcome.manifest, outcome.failures
     reasons = collections.Counter(row.reason for row in failures)
     if args.json:
-        print(
-            json.dumps(
-                {
-                    "read": made.read,
-                    "selected": made.selected,
-                    "rejected": dict(made.rejected),
-                    "episodes": written.episodes,
-                    "quarantined": len(outcome.quarantine),
-                    "failed": dict(reasons),
-                    "unwanted": dict(made.unwanted_sides),
-                    "steps": written.steps,
-                    "bytes": written.size_bytes,
-                    "versions": len(written.statistics["by_game_version"]),
-                    "counters": dict(outcome.counters),
-                    "reference": written.reference(),
-                },
-                sort_keys=True,
-            )
-        )
+        print(json.dumps(_summary(outcome), sort_keys=True))
     for row in failures[:_SHOWN]:
         print(f"{row.replay_id}-{row.player_id}: {row.reason}: {row.detail}")
     if {"engine_missing", "engine_refused"} & set(reasons):
-        where = request.pool.root
-        print(f"SC2PATH   the game was looked for in {where} (--sc2, or SC2PATH)")
+        print(f"SC2PATH   the game's folder was {request.pool.root} (--sc2 or SC2PATH)")
     if len(failures) > _SHOWN:
         print(f"... and {len(failures) - _SHOWN:,} more in quarantine.parquet")
+    _print_counts(outcome)
     print(
-        f"replays   {made.read:,} read = {made.selected:,} selected + "
-        f"{sum(made.rejected.values()):,} rejected{_listed(made.rejected)}"
-    )
-    print(
-        f"episodes  {made.selected:,} x 2 = {written.episodes:,} episodes + "
-        f"{len(outcome.quarantine):,} quarantined"
-        f"{_listed(collections.Counter(row.reason for row in outcome.quarantine))}"
-    )
-    print(
-        f"dataset   {written.steps:,} steps, {written.size_bytes:,} bytes in "
-        f"{len(written.shards):,} shards at {request.output}"
+        f"dataset   {content.steps:,} steps, {content.size_bytes:,} bytes in "
+        f"{len(content.shards):,} shards at {request.output}"
     )
     if outcome.counters:
-        print(
-            "counters  " + ", ".join(f"{k} {v:,}" for k, v in outcome.counters.items())
-        )
-    print(written.reference())
+        counters = (f"{name} {count:,}" for name, count in outcome.counters.items())
+        print("counters  " + ", ".join(counters))
+    print(content.reference())
     return 1 if failures else 0
+
+
+def _print_counts(outcome: generate.Outcome) -> None:
+    """Prints the two sums that show that nothing was dropped."""
+    build_plan = outcome.plan
+    quarantined = collections.Counter(row.reason for row in outcome.quarantine)
+    print(
+        f"replays   {build_plan.read:,} read = {build_plan.selected:,} selected + "
+        f"{sum(build_plan.rejected.values()):,} rejected{_listed(build_plan.rejected)}"
+    )
+    print(
+        f"episodes  {build_plan.selected:,} x 2 = "
+        f"{outcome.manifest.episodes:,} episodes + "
+        f"{len(outcome.quarantine):,} quarantined{_listed(quarantined)}"
+    )
+
+
+def _summary(outcome: generate.Outcome) -> dict[str, Any]:
+    build_plan, content = outcome.plan, outcome.manifest
+    return {
+        "read": build_plan.read,
+        "selected": build_plan.selected,
+        "rejected": dict(build_plan.rejected),
+        "episodes": content.episodes,
+        "quarantined": len(outcome.quarantine),
+        "failed": dict(collections.Counter(row.reason for row in outcome.failures)),
+        "unwanted": dict(build_plan.unselected),
+        "steps": content.steps,
+        "bytes": content.size_bytes,
+        "versions": len(content.statistics["by_game_version"]),
+        "counters": dict(outcome.counters),
+        "reference": content.reference(),
+    }

@@ -214,6 +214,55 @@ def test_a_folder_with_something_else_in_it_is_left_alone(ladder, tmp_path, caps
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
 
+def test_a_work_folder_with_something_else_in_it_is_left_alone(
+    ladder, tmp_path, capsys
+):
+    work = tmp_path / "documents"
+    work.mkdir()
+    (work / "thesis.txt").write_text("do not lose")
+    output = tmp_path / "data"
+    assert generate(ladder, output, "--work", str(work)) == 2
+    assert "found 'thesis.txt'" in one_line(capsys)
+    assert [path.name for path in work.iterdir()] == ["thesis.txt"]
+
+
+def test_the_end_of_a_build_deletes_its_own_files_alone(ladder, built, tmp_path):
+    work, output = tmp_path / "work", tmp_path / "data"
+    assert generate(ladder, output, "--work", str(work), "--dry-run") == 0
+    (work / "thesis.txt").write_text("do not lose")
+    assert generate(ladder, output, "--work", str(work)) == 0
+    assert [path.name for path in work.iterdir()] == ["thesis.txt"]
+    assert builds.digest(output) == builds.digest(built)
+
+
+def test_the_work_folder_is_not_the_output(ladder, tmp_path, capsys):
+    output = str(tmp_path / "data")
+    assert generate(ladder, output, "--work", output + "/") == 2
+    assert "another folder than --output" in one_line(capsys)
+
+
+def test_a_build_killed_while_it_finished_is_resumed_and_leaves_nothing(
+    ladder, built, tmp_path, monkeypatch
+):
+    output = tmp_path / "data"
+
+    def killed(folder, content):
+        raise errors.ConfigError("as if killed")
+
+    monkeypatch.setattr(manifest, "write", killed)
+    assert generate(ladder, output) == 2
+    monkeypatch.undo()
+    monkeypatch.setattr(cli, "_configure_logging", lambda: None)
+    shard = next(output.glob("*.tfrecord")).name
+    for name in (shard, table.EPISODES, manifest.NAME):
+        (output / f"{name}.4711.tmp").write_bytes(b"half")
+    assert generate(ladder, output) == 0
+    assert builds.digest(output) == builds.digest(built)
+    assert {path.name for path in output.iterdir()} == {
+        path.name for path in built.iterdir()
+    }
+
+
 def test_a_finished_dataset_is_never_changed(ladder, built, capsys):
     before = builds.digest(built)
     assert generate(ladder.files[-3:], built) == 2

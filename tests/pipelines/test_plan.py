@@ -116,9 +116,9 @@ def test_a_rule_on_the_own_player_keeps_one_side(tmp_path):
     chosen = dataclasses.replace(selection.PRESETS["skirmish"], min_mmr=3500)
     made, out = make([row(n) for n in range(4)], tmp_path, chosen)
     assert made.selected == 4 and made.sides == 4
-    assert dict(made.unwanted_sides) == {"mmr": 4}
+    assert dict(made.unselected) == {"mmr": 4}
     assert all(item.sides == (1,) for item in everything(made, out))
-    assert all(item.unwanted == ((2, "mmr"),) for item in everything(made, out))
+    assert all(item.unselected == ((2, "mmr"),) for item in everything(made, out))
 
 
 def test_shards_follow_from_ids_and_the_number_of_replays(tmp_path):

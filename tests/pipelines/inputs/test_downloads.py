@@ -143,6 +143,26 @@ def test_a_part_without_a_note_starts_anew(
     assert (tmp_path / "only.zip").read_bytes() == server.packs["4.9.1"]["only.zip"]
 
 
+def test_a_bad_line_that_still_delivers_is_worth_more_attempts(
+    server: PackServer, tmp_path: Path
+) -> None:
+    # Half of what is missing arrives each time: ten transfers with four attempts.
+    server.faults["pack"] = ["drop"] * 10
+    _, failed = downloads.fetch_all(_urls(server, "4.9.1"), tmp_path, _service(server))
+    assert failed == []
+    assert (tmp_path / "only.zip").read_bytes() == server.packs["4.9.1"]["only.zip"]
+    assert server.asked("/packs/") == 11
+
+
+def test_a_refusal_is_final_even_after_some_bytes(
+    server: PackServer, tmp_path: Path
+) -> None:
+    server.faults["pack"] = ["drop", "404"]
+    _, failed = downloads.fetch_all(_urls(server, "4.9.1"), tmp_path, _service(server))
+    assert "404" in failed[0].detail
+    assert server.asked("/packs/") == 2
+
+
 def test_a_server_without_ranges(server: PackServer, tmp_path: Path) -> None:
     server.ranges = False
     server.faults["pack"] = ["drop"]

@@ -1,0 +1,158 @@
+"""The work folder: whose it is, what is in it, and that only its own files are deleted."""
+
+import itertools
+import json
+
+import pytest
+
+from starmill.pipelines import episode_maker, plan, work_folder
+from starmill.schema import codec, errors, replay_row, shards, storage, table
+from tests.factories import records
+
+JOB = {"name": "demo", "version": "1.0.0", "starmill": "0.1.0"}
+SHARD = shards.shard_name("train", 0, 1)
+_FOLDER = itertools.count()
+
+
+@pytest.fixture(params=["disk", "memory"])
+def work(request, tmp_path) -> str:
+    if request.param == "memory":
+        return f"memory://work-folder-{next(_FOLDER)}/work"
+    return str(tmp_path / "work")
+
+
+def result(seed: int, sides=(1,), reason: str | None = None) -> episode_maker.Result:
+    """A replay's outcome: an episode for each side, and side 2 failed if there is a reason."""
+    episodes = []
+    for side in sides:
+        episode = records.episode(seed, player_id=side)
+        episodes.append(
+            shards.EpisodeRecords(
+                meta=episode.meta, records=codec.encode(episode.arrays, records.SMALL)
+            )
+        )
+    failed = table.QuarantineRow(
+        replay_id=records.replay_id(seed),
+        player_id=2,
+        source=f"game{seed}",
+        reason=reason or "",
+        detail="x",
+    )
+    return episode_maker.Result(
+        episodes=tuple(episodes), quarantine=(failed,) if reason else ()
+    )
+
+
+def ref(seed: int) -> work_folder.PartRef:
+    return work_folder.PartRef(records.replay_id(seed), "", "")
+
+
+def item(seed: int) -> plan.WorkItem:
+    row = replay_row.ReplayRow(
+        replay_id=records.replay_id(seed), file_stem="x", source="x", size_bytes=1
+    )
+    return plan.WorkItem(
+        row=row, sides=(1, 2), unselected=(), split="train", shard=SHARD
+    )
+
+
+def test_a_folder_belongs_to_the_build_that_claimed_it(work):
+    work_folder.claim(work, JOB)
+    work_folder.claim(work, JOB)
+    with pytest.raises(errors.ConfigError, match="differs in name, version"):
+        work_folder.claim(work, {**JOB, "name": "other", "version": "2.0.0"})
+
+
+def test_a_folder_with_files_of_others_is_refused(work):
+    storage.write(f"{work}/thesis.txt", b"do not lose")
+    with pytest.raises(errors.ConfigError, match="found 'thesis.txt'"):
+        work_folder.claim(work, JOB)
+    assert storage.names(work) == ["thesis.txt"]
+
+
+@pytest.mark.parametrize("content", [b"{", b"[]", b'{"jobs": 4}'])
+def test_a_job_file_of_another_program_is_refused(work, content):
+    storage.write(f"{work}/job.json", content)
+    with pytest.raises(errors.ConfigError, match="not that of an unfinished build"):
+        work_folder.claim(work, JOB)
+    assert storage.read(f"{work}/job.json") == content
+
+
+def test_a_build_killed_while_it_claimed_the_folder_can_claim_it_again(work):
+    storage.write(f"{work}/job.json.4711.tmp", b"{")
+    work_folder.claim(work, JOB)
+    work_folder.remove(work)
+    assert not storage.exists(work)
+
+
+def test_only_what_builds_write_is_deleted(work):
+    replay_id = records.replay_id(1)
+    ours = [
+        "job.json",
+        "index.parquet",
+        f"index.parquet.parts/{'0' * 32}.parquet",
+        "plan.parquet",
+        "plan.parquet.12.tmp",
+        f"parts/{replay_id[:2]}/{replay_id}.part",
+        f"parts/{replay_id[:2]}/{replay_id}.part.7.tmp",
+        f"parts/{replay_id[:2]}/{replay_id}.quarantine.json",
+        f"shards/{SHARD}.json",
+    ]
+    foreign = [
+        "notes.txt",
+        "index.parquet.parts/mine.parquet",
+        f"parts/00/{replay_id}.txt",
+        "parts/job.json",
+        f"shards/{SHARD}",
+        "shards/deeper/plan.parquet",
+    ]
+    for name in [*ours, *foreign]:
+        storage.write(f"{work}/{name}", b"x")
+    work_folder.remove(work)
+    assert [name for name in ours if storage.exists(f"{work}/{name}")] == []
+    assert [name for name in foreign if not storage.exists(f"{work}/{name}")] == []
+
+
+def test_a_folder_without_files_of_others_goes_altogether(work):
+    work_folder.claim(work, JOB)
+    work_folder.write_result(work, records.replay_id(1), result(1))
+    work_folder.join_shard(work, f"{work}-output", SHARD, [ref(1)])
+    work_folder.remove(work)
+    assert not storage.exists(work)
+    work_folder.remove(work)
+
+
+def test_failures_that_may_pass_are_tried_again(work):
+    assert not work_folder.is_done(work, item(1))
+    work_folder.write_result(work, records.replay_id(1), result(1, reason="converter"))
+    assert work_folder.is_done(work, item(1))
+    work_folder.write_result(
+        work, records.replay_id(1), result(1, reason="engine_timeout")
+    )
+    assert not work_folder.is_done(work, item(1))
+
+
+def test_a_shard_is_joined_once_and_again_when_a_part_changes(work):
+    output = f"{work}-output"
+    for seed in (1, 2):
+        work_folder.write_result(work, records.replay_id(seed), result(seed))
+    first = work_folder.join_shard(work, output, SHARD, [ref(1), ref(2)])
+    assert first.entry is not None and first.entry.episodes == 2
+    stamp = storage.read(work_folder.shard_result_url(work, SHARD))
+    assert work_folder.join_shard(work, output, SHARD, [ref(2), ref(1)]) == first
+    assert storage.read(work_folder.shard_result_url(work, SHARD)) == stamp
+    work_folder.write_result(work, records.replay_id(2), result(2, sides=(1, 2)))
+    again = work_folder.join_shard(work, output, SHARD, [ref(1), ref(2)])
+    assert again.entry is not None and again.entry.episodes == 3
+
+
+def test_a_shard_of_failures_alone_has_no_file(work):
+    work_folder.write_result(
+        work, records.replay_id(1), result(1, sides=(), reason="desync")
+    )
+    joined = work_folder.join_shard(work, f"{work}-output", SHARD, [ref(1)])
+    assert joined.entry is None
+    assert [row.reason for row in joined.quarantine] == ["desync"]
+    assert not storage.exists(f"{work}-output/{SHARD}")
+    content = json.loads(storage.read(work_folder.shard_result_url(work, SHARD)))
+    assert content["entry"] is None
