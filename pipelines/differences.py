@@ -1,7 +1,7 @@
-"""What differs between two datasets: facts, settings, episodes, and arrays of episodes.
+"""Compares two datasets: facts, settings, episodes, and the arrays of episodes.
 
-In: two opened datasets. Out: `Differences`, names sorted. Episodes are compared by the digest
-of their records; only those that differ are decoded, to say which arrays and steps do.
+In: two opened datasets. Out: `Differences`, sorted by name. Episodes are compared by the
+digest of their records. Only those that differ are decoded, to name the arrays and steps.
 """
 
 import dataclasses
@@ -31,7 +31,13 @@ _FACTS = (
 
 
 class Change(NamedTuple):
-    """A named value, here and there; None where it is not."""
+    """A named value that differs between the datasets.
+
+    Attributes:
+        name: of the value, with dots for nested ones.
+        first: its value in the first dataset; None if it has none.
+        second: its value in the second dataset; None if it has none.
+    """
 
     name: str
     first: Any
@@ -40,14 +46,16 @@ class Change(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Differences:
-    """All that differs.
+    """What differs between two datasets.
 
-    facts: of the manifests, settings, selection and libraries included, by dotted name.
-    arrays: specs that only one has or that differ.
-    only_first, only_second: episode ids.
-    changed: episode id -> what differs in it: columns of the table, and arrays with how many
-        of their steps differ.
-    same_episodes: how many have the same content.
+    Attributes:
+        facts: of the manifests, including settings, selection and libraries.
+        arrays: specs that differ, or that only one dataset has.
+        only_first: ids of episodes that only the first dataset has.
+        only_second: ids of episodes that only the second dataset has.
+        changed: episode id -> what differs: columns of the table, and arrays with the number
+            of steps that differ.
+        same_episodes: how many episodes have the same content.
     """
 
     facts: tuple[Change, ...]
@@ -59,7 +67,7 @@ class Differences:
 
     @property
     def is_empty(self) -> bool:
-        """Returns whether nothing differs."""
+        """Whether nothing differs."""
         return not (
             self.facts
             or self.arrays
@@ -74,18 +82,24 @@ def compare(
     second: dataset.Dataset,
     done: Callable[[], None] = lambda: None,
 ) -> Differences:
-    """Returns what differs; `done` is called after each episode that both have."""
+    """Returns what differs between two datasets.
+
+    Args:
+        first: a dataset.
+        second: another one.
+        done: called after each episode that both have.
+    """
     rows = [_rows(opened) for opened in (first, second)]
     shared = sorted(rows[0].keys() & rows[1].keys())
     keys = sorted(first.specs.keys() & second.specs.keys())
     changed = {}
     for name in shared:
         (one, one_row), (two, two_row) = rows[0][name], rows[1][name]
-        found = _columns(one_row, two_row)
+        changes = _columns(one_row, two_row)
         if one_row["sha256"] != two_row["sha256"]:
-            found += _arrays(first[one], second[two], keys)
-        if found:
-            changed[name] = tuple(found)
+            changes += _arrays(first[one], second[two], keys)
+        if changes:
+            changed[name] = tuple(changes)
         done()
     return Differences(
         facts=tuple(_facts(first, second)),
@@ -106,7 +120,7 @@ def _rows(opened: dataset.Dataset) -> dict[str, tuple[int, dict[str, Any]]]:
 
 
 def _columns(one: Mapping[str, Any], two: Mapping[str, Any]) -> list[str]:
-    # Where an episode is stored is not what it is.
+    # The shard says where an episode is stored, not what is in it.
     return [
         f"{name}: {one[name]!r} -> {two[name]!r}"
         for name in one
@@ -115,17 +129,17 @@ def _columns(one: Mapping[str, Any], two: Mapping[str, Any]) -> list[str]:
 
 
 def _arrays(first: Episode, second: Episode, keys: list[str]) -> list[str]:
-    found = []
+    changes = []
     for key in keys:
         a, b = first[key], second[key]
         if a.shape != b.shape or a.dtype != b.dtype:
-            found.append(f"{key}: {a.dtype} {a.shape} -> {b.dtype} {b.shape}")
+            changes.append(f"{key}: {a.dtype} {a.shape} -> {b.dtype} {b.shape}")
             continue
         differs = (a != b).reshape(len(a), -1).any(axis=1)
         if differs.any():
             steps = np.flatnonzero(differs)
-            found.append(f"{key}: {len(steps)} of {len(a)} steps, first {steps[0]}")
-    return found or ["stored differently (codec or library), the same arrays"]
+            changes.append(f"{key}: {len(steps)} of {len(a)} steps, first {steps[0]}")
+    return changes or ["the same arrays, stored differently (codec or library)"]
 
 
 def _facts(first: dataset.Dataset, second: dataset.Dataset) -> list[Change]:

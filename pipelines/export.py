@@ -1,8 +1,8 @@
-"""A dataset in other layouts: the predecessor's records, RLDS, and npz files.
+"""Exports a dataset to other layouts: the predecessor's records, RLDS, and npz files.
 
 In: an opened dataset. Out: files that other tools read unchanged. Episodes are read in
-windows, so memory does not grow with their length (RLDS holds one encoded episode). Only
-RLDS needs TensorFlow, an optional extra.
+windows, so memory does not grow with their length; only RLDS holds one encoded episode. RLDS
+needs TensorFlow, which is an optional extra.
 """
 
 import importlib
@@ -25,9 +25,9 @@ FORMATS = ("alphastar", "rlds", "npz")
 MARKER = "export.json"
 # Steps in memory at a time: 128 dense steps are 61 MB.
 _WINDOW = 128
-# A protobuf message cannot be larger.
+# The largest protobuf message.
 _MOST_RECORD_BYTES = (1 << 31) - 1
-# The predecessor's configuration asks for this floor; there it is but a key of a lookup.
+# Least MMR in the predecessor's configuration, where it is only the key of a lookup.
 _PREDECESSOR_MMR = 3500
 
 Progress = Callable[[], None]
@@ -36,10 +36,16 @@ Progress = Callable[[], None]
 def export(
     opened: dataset.Dataset, layout: str, out: Path, done: Progress = lambda: None
 ) -> list[str]:
-    """Writes a dataset in another layout; returns problems, one sentence each.
+    """Writes a dataset in another layout; returns one sentence for each episode left out.
 
-    Run again after an interruption it carries on; into a folder that holds another
-    dataset's export, it refuses.
+    After an interruption, the same call continues. Raises ConfigError if the folder holds
+    anything but this export.
+
+    Args:
+        opened: the dataset.
+        layout: one of FORMATS.
+        out: the folder.
+        done: called after each episode.
     """
     if layout not in FORMATS:
         raise errors.ConfigError(f"format: expected one of {FORMATS}, found {layout!r}")
@@ -51,7 +57,7 @@ def export(
 
 
 def _claim(opened: dataset.Dataset, layout: str, out: Path) -> None:
-    """Marks the folder as this export's, or refuses it."""
+    """Marks the folder as this export's; ConfigError if it holds something else."""
     facts = {"dataset": opened.reference, "format": layout, "episodes": len(opened)}
     marker = out / MARKER
     if marker.exists():
@@ -74,27 +80,24 @@ def _windows(
         yield opened[number].read(start, min(start + _WINDOW, steps), keys=keys)
 
 
-# --- the predecessor's ------------------------------------------------------------------
-
-
 def _alphastar(opened: dataset.Dataset, out: Path, done: Progress) -> list[str]:
-    """One TFRecord file per episode: a tf.train.Example of zlib'd arrays.
+    """Writes one TFRecord file for each episode: a tf.train.Example of zlib'd arrays.
 
-    Files are {split}/{version}/{replay_id}_{player}.tfrecord, and paths.py tells the
-    predecessor's learner where.
+    Files are {split}/{version}/{replay_id}_{player}.tfrecord. The predecessor's learner finds
+    them through paths.py.
     """
     problems = []
-    found: set[tuple[str, str]] = set()
+    folders: set[tuple[str, str]] = set()
     splits = opened.table.column("split").to_pylist()
     for number, (meta, split) in enumerate(zip(opened.metas, splits, strict=True)):
-        found.add((split, meta.game_version))
+        folders.add((split, meta.game_version))
         name = f"{split}/{meta.game_version}/{meta.replay_id}_{meta.player_id}.tfrecord"
         if not (out / name).exists():
             record = alphastar_record(opened, number)
             if len(record) > _MOST_RECORD_BYTES:
                 problems.append(
-                    f"episode {meta.episode_id}: its record of {len(record)} bytes is "
-                    f"beyond protobuf's limit; left out"
+                    f"episode {meta.episode_id}: left out, because its record of "
+                    f"{len(record)} bytes exceeds protobuf's limit"
                 )
             else:
                 storage.write(str(out / name), shards.frame_record(record))
@@ -102,7 +105,7 @@ def _alphastar(opened: dataset.Dataset, out: Path, done: Progress) -> list[str]:
     lines = [
         f"    (({version!r},), {split!r}, {_PREDECESSOR_MMR}): "
         f"'{split}/{version}/*.tfrecord',"
-        for split, version in sorted(found)
+        for split, version in sorted(folders)
     ]
     text = "\n".join(
         [
@@ -162,11 +165,8 @@ def _example(features: Mapping[str, bytes]) -> bytes:
     return protobuf.bytes_field(1, entries)
 
 
-# --- npz --------------------------------------------------------------------------------
-
-
 def _npz(opened: dataset.Dataset, out: Path, done: Progress) -> list[str]:
-    """One {episode_id}.npz per episode: every array and the derived ones, time first."""
+    """Writes {episode_id}.npz for each episode: all arrays and the derived ones, time first."""
     for number, meta in enumerate(opened.metas):
         path = out / f"{meta.episode_id}.npz"
         if not path.exists():
@@ -181,11 +181,11 @@ def _npz(opened: dataset.Dataset, out: Path, done: Progress) -> list[str]:
 def _write_npz(
     opened: dataset.Dataset, number: int, steps: int, file: IO[bytes]
 ) -> None:
-    """Writes what numpy.savez_compressed would, array by array, window by window."""
+    """Writes the file of numpy.savez_compressed, one array and one window at a time."""
     first = opened[number].read(0, 1)
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for key in sorted(first):
-            # No date: the same bytes each time.
+            # Without a date, so that the bytes are the same each time.
             entry = zipfile.ZipInfo(f"{key}.npy")
             entry.compress_type = zipfile.ZIP_DEFLATED
             with archive.open(entry, "w", force_zip64=True) as member:
@@ -199,11 +199,8 @@ def _write_npz(
                     member.write(np.ascontiguousarray(window[key]).tobytes())
 
 
-# --- RLDS -------------------------------------------------------------------------------
-
-
 def _rlds(opened: dataset.Dataset, out: Path, done: Progress) -> list[str]:
-    """A dataset that `tfds.builder_from_directory(out / name / version)` opens."""
+    """Writes a dataset for `tfds.builder_from_directory(out / name / version)`."""
     tfds = _tensorflow_datasets()
     name = opened.manifest.name.replace("-", "_").replace(".", "_")
     version = opened.manifest.version.split("-")[0]
@@ -244,8 +241,8 @@ def _rlds_features(tfds: Any, opened: dataset.Dataset) -> Any:
     features = tfds.features
     observation, action = {}, {}
     for key, spec in opened.specs.items():
-        # Planes and unit rows are mostly zeros: stored as they are, a long episode would
-        # be beyond protobuf's limit.
+        # Planes and unit rows are mostly zeros. Uncompressed, a long episode would exceed
+        # protobuf's limit.
         encoding = "zlib" if np.prod(spec.shape, dtype=np.int64) >= 1024 else "none"
         tensor = features.Tensor(
             shape=spec.shape, dtype=np.dtype(spec.dtype).type, encoding=encoding
@@ -302,10 +299,10 @@ def _rlds_episode(opened: dataset.Dataset, number: int) -> dict[str, Any]:
 
 
 def _rlds_steps(opened: dataset.Dataset, number: int) -> Iterator[dict[str, Any]]:
-    """Yields steps; RLDS' reward is that of the step's own action, so the outcome moves.
+    """Yields an episode's steps with RLDS' rewards.
 
-    What RLDS calls the last step has no valid action or reward: the outcome is the reward
-    of the step before it (of itself, where it is the only one).
+    In RLDS, a step's reward follows its own action, and the last step has no valid action or
+    reward. So the outcome is the reward of the last step but one, or of the only step.
     """
     meta = opened.metas[number]
     rewarded = max(meta.steps - 2, 0)

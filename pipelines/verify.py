@@ -1,8 +1,8 @@
-"""Is a dataset what it says? Every byte re-hashed, every record re-decoded, every row checked.
+"""Verifies a dataset: hashes every byte, decodes every record, checks every row.
 
-In: a dataset's folder. Out: every problem found, as sentences that name the file and the
-episode. `replayed` plays chosen replays again and compares what comes out, array by array.
-Nothing here raises for what is wrong with the data; only a manifest that cannot be read does.
+In: a dataset's folder. Out: the problems, as sentences that name the file and the episode.
+`replayed` also plays some replays again and compares the result, array by array. Damaged data
+never raises here; only a manifest that cannot be read does.
 """
 
 import collections
@@ -28,14 +28,20 @@ from starmill.schema.reasons import RejectReason
 from starmill.schema.replay_row import ReplayRow
 
 _READ_BYTES = 1 << 24
-# Arrays whose bounds are nominal, as the reference's are: unit columns exceed them (tags,
-# counts), and delays are passed on as they are.
+# Arrays whose bounds are nominal, as in the reference: unit columns exceed them (tags, counts),
+# and delays are stored as they are.
 _UNBOUNDED = ("raw_units", "action/delay")
+# The work folder of a build that kept it.
 _IGNORED_FILES = ("_work",)
 
 
 class Problem(NamedTuple):
-    """One thing that is wrong. where: a file, an episode, or a part of one."""
+    """One thing that is wrong.
+
+    Attributes:
+        where: a file, an episode, or a part of one.
+        what: the problem, in words that follow the place.
+    """
 
     where: str
     what: str
@@ -45,7 +51,15 @@ class Problem(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """What was looked at, and what was wrong with it."""
+    """What was checked, and what is wrong with it.
+
+    Attributes:
+        problems: all of them, in a fixed order.
+        files: of the dataset, manifest included.
+        episodes: rows of the episode table.
+        steps: that could be decoded.
+        size_bytes: of all shards, as the manifest has it.
+    """
 
     problems: list[Problem]
     files: int
@@ -61,7 +75,14 @@ def verify(
     threads: int = 1,
     on_shard: Callable[[], None] = lambda: None,
 ) -> Checked:
-    """Checks files, tables and records against each other and against the manifest."""
+    """Checks files, tables and records against each other and against the manifest.
+
+    Args:
+        folder: path or URL of the dataset.
+        content: its manifest.
+        threads: how many shards are checked at once.
+        on_shard: called after each shard, from any thread.
+    """
     problems = list(_check_files(folder, content))
     rows = _read_table(folder, table.EPISODES, table.EPISODE_SCHEMA, problems)
     left_out = _read_table(folder, table.QUARANTINE, table.QUARANTINE_SCHEMA, problems)
@@ -73,16 +94,16 @@ def verify(
     for row in rows.to_pylist() if rows is not None else ():
         by_shard[row["shard"]].append(row)
 
-    def one(entry: shards.ShardEntry) -> tuple[list[Problem], int]:
-        found = _check_shard(folder, entry, by_shard.get(entry.name, []), content)
+    def check(entry: shards.ShardEntry) -> tuple[list[Problem], int]:
+        outcome = _check_shard(folder, entry, by_shard.get(entry.name, []), content)
         on_shard()
-        return found
+        return outcome
 
     steps = 0
     with concurrent.futures.ThreadPoolExecutor(max(1, threads)) as pool:
-        for found, count in pool.map(one, content.shards):
-            problems += found
-            steps += count
+        for shard_problems, shard_steps in pool.map(check, content.shards):
+            problems += shard_problems
+            steps += shard_steps
     return Checked(
         problems=problems,
         files=len(content.shards) + len(content.files) + 1,
@@ -97,10 +118,10 @@ def _check_files(folder: str, content: manifest.Manifest) -> Iterator[Problem]:
     listed |= {entry.name for entry in content.shards}
     present = set(storage.names(folder))
     for name in sorted(listed - present):
-        yield Problem(name, "the manifest lists it, but it is missing")
+        yield Problem(name, "is missing, although the manifest lists it")
     for name in sorted(present - listed - {manifest.NAME, *_IGNORED_FILES}):
         if name.endswith(".tfrecord"):
-            yield Problem(name, "a shard that the manifest does not list")
+            yield Problem(name, "is a shard that the manifest does not list")
     for entry in content.files:
         if entry.name in present:
             yield from _check_file(folder, entry.name, entry.size_bytes, entry.sha256)
@@ -109,20 +130,20 @@ def _check_files(folder: str, content: manifest.Manifest) -> Iterator[Problem]:
 def _check_file(
     folder: str, name: str, size_bytes: int, sha256: str
 ) -> Iterator[Problem]:
-    """Re-hashes a file in pieces, so that a shard of any size needs little memory."""
+    """Checks a file's size and hash. It reads in pieces, so large shards need little memory."""
     url = storage.join(folder, name)
     try:
-        found = storage.size_bytes(url)
+        length = storage.size_bytes(url)
         digest = hashlib.sha256()
         reader = storage.RangeReader(folder)
-        for begin in range(0, found, _READ_BYTES):
-            digest.update(reader.read(name, begin, min(begin + _READ_BYTES, found)))
+        for begin in range(0, length, _READ_BYTES):
+            digest.update(reader.read(name, begin, min(begin + _READ_BYTES, length)))
         reader.close()
     except (errors.FormatError, OSError) as error:
         yield Problem(name, f"cannot be read: {error}")
         return
-    if found != size_bytes:
-        yield Problem(name, f"expected {size_bytes:,} bytes, found {found:,}")
+    if length != size_bytes:
+        yield Problem(name, f"expected {size_bytes:,} bytes, found {length:,}")
     if digest.hexdigest() != sha256:
         yield Problem(name, f"expected sha256 {sha256}, found {digest.hexdigest()}")
 
@@ -144,12 +165,12 @@ def _check_table(rows: pa.Table, content: manifest.Manifest) -> Iterator[Problem
         yield Problem(
             where, f"has {rows.num_rows:,} rows, the manifest says {content.episodes:,}"
         )
-    found = table.statistics(rows)
-    for key in sorted({*found, *content.statistics}):
-        if found.get(key) != content.statistics.get(key):
+    statistics = table.statistics(rows)
+    for key in sorted({*statistics, *content.statistics}):
+        if statistics.get(key) != content.statistics.get(key):
             yield Problem(
                 where,
-                f"{key}: the table gives {found.get(key)}, "
+                f"{key}: the table gives {statistics.get(key)}, "
                 f"the manifest says {content.statistics.get(key)}",
             )
     if len(set(rows.column("replay_id").to_pylist())) != content.replays:
@@ -180,12 +201,12 @@ def _check_quarantine(
             f"has {left_out.num_rows:,} rows, the manifest says {content.quarantined:,}",
         )
     known = {reason.value for reason in RejectReason}
-    made = set(rows.column("episode_id").to_pylist()) if rows is not None else set()
+    episodes = set(rows.column("episode_id").to_pylist()) if rows is not None else set()
     for row in left_out.to_pylist():
         name = f"{row['replay_id']}-{row['player_id']}"
         if row["reason"] not in known:
             yield Problem(where, f"{name}: {row['reason']!r} is no reason")
-        if name in made:
+        if name in episodes:
             yield Problem(where, f"{name}: is among the episodes too")
 
 
@@ -256,15 +277,15 @@ def _check_episode(
         )
     steps, last_loop = 0, -1
     for arrays in chunks(records, content, name):
-        what = _array_problems(arrays, content, last_loop)
-        problems += [Problem(name, f"step {steps} on: {text}") for text in what]
+        texts = _array_problems(arrays, content, last_loop)
+        problems += [Problem(name, f"from step {steps}: {text}") for text in texts]
         loops = arrays["game_loop"]
         steps += len(loops)
         last_loop = int(loops[-1])
-    for field, found in (("steps", steps), ("game_loops", last_loop)):
-        if row[field] != found:
+    for field, decoded in (("steps", steps), ("game_loops", last_loop)):
+        if row[field] != decoded:
             problems.append(
-                Problem(name, f"{field}: the table says {row[field]}, found {found}")
+                Problem(name, f"{field}: the table says {row[field]}, found {decoded}")
             )
     return steps
 
@@ -272,11 +293,11 @@ def _check_episode(
 def chunks(
     records: list[bytes], content: manifest.Manifest, where: str
 ) -> Iterator[dict[str, Any]]:
-    """Yields an episode's arrays, chunk by chunk."""
+    """Yields an episode's arrays, one chunk at a time; ShardCorrupt if it is damaged."""
     if not records:
         raise errors.ShardCorrupt(f"{where}: has no records")
     header = codec.Header(records[0], content.settings, where)
-    wanted = specs.episode_specs(content.settings)
+    array_specs = specs.episode_specs(content.settings)
     for number, record in enumerate(records[1:]):
         chunk = codec.Chunk(header, record, f"{where}, chunk {number}")
         if chunk.index != number:
@@ -285,7 +306,7 @@ def chunks(
             )
         out = {
             key: np.empty((chunk.steps, *spec.shape), spec.dtype)
-            for key, spec in wanted.items()
+            for key, spec in array_specs.items()
         }
         chunk.read(0, chunk.steps, out)
         yield out
@@ -309,16 +330,16 @@ def _array_problems(
         yield "game_loop: expected ascending loops"
     if "action/delay" in arrays:
         gaps = np.diff(arrays["game_loop"])
-        said = arrays["action/delay"][: len(gaps)]
-        if not np.array_equal(gaps, said):
+        delays = arrays["action/delay"][: len(gaps)]
+        if not np.array_equal(gaps, delays):
             yield "action/delay: expected the loops until the next step"
 
 
 def sample(content: pa.Table, count: int) -> list[str]:
-    """Returns ids of up to `count` replays with both sides made, chosen by hash."""
-    sides = collections.Counter(content.column("replay_id").to_pylist())
+    """Returns the ids of up to `count` replays of the episode table, chosen by hash."""
     ids = sorted(
-        sides, key=lambda name: hashlib.sha256(f"verify {name}".encode()).digest()
+        set(content.column("replay_id").to_pylist()),
+        key=lambda name: hashlib.sha256(f"verify {name}".encode()).digest(),
     )
     return ids[:count]
 
@@ -327,32 +348,39 @@ def replayed(
     folder: str,
     content: manifest.Manifest,
     rows: pa.Table,
-    found: Mapping[str, ReplayRow],
-    wanted: Iterable[str],
-    player: episode_maker.EpisodeMaker,
+    available: Mapping[str, ReplayRow],
+    replay_ids: Iterable[str],
+    maker: episode_maker.EpisodeMaker,
     password: str | None = None,
 ) -> Iterator[Problem]:
     """Plays replays again and yields what differs from their stored episodes.
 
-    found: replay id -> its row, of those whose files were found.
+    Args:
+        folder: path or URL of the dataset.
+        content: its manifest.
+        rows: its episode table.
+        available: replay id -> row of the replays whose files were found.
+        replay_ids: which replays to play.
+        maker: plays them.
+        password: of encrypted packs.
     """
     reader = storage.RangeReader(folder)
-    for replay_id in wanted:
-        if replay_id not in found:
+    for replay_id in replay_ids:
+        if replay_id not in available:
             yield Problem(replay_id, "its replay file was not found; pass --replays")
             continue
-        row = found[replay_id]
+        row = available[replay_id]
         stored = [r for r in rows.to_pylist() if r["replay_id"] == replay_id]
         sides = tuple(sorted(r["player_id"] for r in stored))
-        result = player.run(stages.read_replay(row.source, password), row, sides)
-        for failed in result.quarantine:
-            name = f"{replay_id}-{failed.player_id}"
-            yield Problem(name, f"cannot be played again: {failed.reason}")
-        made = {episode.meta.episode_id: episode for episode in result.episodes}
+        result = maker.run(stages.read_replay(row.source, password), row, sides)
+        for failure in result.quarantine:
+            name = f"{replay_id}-{failure.player_id}"
+            yield Problem(name, f"cannot be played again: {failure.reason}")
+        episodes = {episode.meta.episode_id: episode for episode in result.episodes}
         for old in stored:
-            if old["episode_id"] in made:
-                new = list(made[old["episode_id"]].records)
-                yield from _compare(reader, old, new, content)
+            if old["episode_id"] in episodes:
+                records = list(episodes[old["episode_id"]].records)
+                yield from _compare(reader, old, records, content)
 
 
 def _compare(
@@ -372,12 +400,16 @@ def _compare(
             chunks(records, content, name), chunks(new, content, name), strict=False
         )
         for stored, again in pairs:
-            differ = [k for k in stored if not np.array_equal(stored[k], again[k])]
-            if differ:
-                yield Problem(name, f"played again, step {step} on differs in {differ}")
+            names = [k for k in stored if not np.array_equal(stored[k], again[k])]
+            if names:
+                yield Problem(
+                    name, f"played again, differs in {names} from step {step}"
+                )
                 return
             step += len(stored["game_loop"])
     except errors.FormatError as error:
         yield Problem(name, str(error))
         return
-    yield Problem(name, "played again, it has other records (same arrays so far)")
+    yield Problem(
+        name, "played again, has other records, although the arrays are the same"
+    )

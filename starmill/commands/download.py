@@ -1,4 +1,4 @@
-"""`starmill download`: replay packs from Blizzard's API."""
+"""`starmill download`: downloads replay packs from Blizzard's API."""
 
 import argparse
 import json
@@ -20,48 +20,67 @@ _ID, _SECRET = "BLIZZARD_CLIENT_ID", "BLIZZARD_CLIENT_SECRET"  # noqa: S105 - na
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the options. Secrets are no options: others can see a command line."""
+    """Declares the options. None is a secret, because other users can see a command line."""
     parser.add_argument(
         "--version",
         action="append",
         required=True,
         metavar="4.9.2",
-        help="version of the game whose replays are wanted; repeatable",
+        help="game version whose replays to download; may be given several times",
     )
-    parser.add_argument("--out", type=Path, metavar="FOLDER", help="where packs go")
     parser.add_argument(
-        "--list", action="store_true", help="print the packs' addresses and stop"
+        "--out", type=Path, metavar="FOLDER", help="folder for the packs"
+    )
+    parser.add_argument(
+        "--list", action="store_true", help="print the packs' addresses, then stop"
     )
     parser.add_argument(
         "--credentials",
         type=Path,
         metavar="FILE.json",
-        help='{"client_id": ..., "client_secret": ...}, readable by you alone; '
-        f"else {_ID} and {_SECRET} of the environment",
+        help='{"client_id": ..., "client_secret": ...}, readable by you alone '
+        f"(default: {_ID} and {_SECRET} of the environment)",
     )
     parser.add_argument(
         "--accept-license",
         action="store_true",
-        help=f"you agree to Blizzard's AI and machine learning license: {_LICENSE}",
+        help=f"you accept Blizzard's AI and machine learning license: {_LICENSE}",
     )
     defaults = blizzard.Service()
-    parser.add_argument("--api-url", default=defaults.api_url)
-    parser.add_argument("--token-url", default=defaults.token_url)
-    parser.add_argument("--attempts", type=int, default=defaults.attempts)
-    parser.add_argument("--wait-seconds", type=float, default=defaults.wait_seconds)
     parser.add_argument(
-        "--timeout-seconds", type=float, default=defaults.timeout_seconds
+        "--api-url", default=defaults.api_url, help="default: %(default)s"
+    )
+    parser.add_argument(
+        "--token-url", default=defaults.token_url, help="default: %(default)s"
+    )
+    parser.add_argument(
+        "--attempts",
+        type=int,
+        default=defaults.attempts,
+        help="how often a request is tried (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--wait-seconds",
+        type=float,
+        default=defaults.wait_seconds,
+        help="before the second attempt, then doubled (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--timeout-seconds",
+        type=float,
+        default=defaults.timeout_seconds,
+        help="longest time without a byte (default: %(default)s)",
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Lists or downloads; exit 1 if some packs could not be had."""
+    """Lists or downloads the packs; exits 1 if any could not be downloaded."""
     if not args.list and args.out is None:
-        raise errors.ConfigError("pass --out FOLDER, or --list to see what there is")
+        raise errors.ConfigError("pass --out FOLDER, or --list to see the packs")
     if not args.list and not args.accept_license:
         raise errors.ConfigError(
-            f"the packs come under the terms at {_LICENSE}; pass --accept-license if you "
-            "agree to them"
+            f"the packs come under the license at {_LICENSE}; pass --accept-license if you "
+            "accept it"
         )
     service = blizzard.Service(
         token_url=args.token_url,
@@ -74,12 +93,12 @@ def run(args: argparse.Namespace) -> int:
     urls = []
     for version in args.version:
         try:
-            found = client.pack_urls(version)
+            version_urls = client.pack_urls(version)
         except errors.DownloadError as error:
             raise errors.ConfigError(f"packs of {version}: {error}") from error
-        if not found:
+        if not version_urls:
             raise errors.ConfigError(f"packs of {version}: the server has none")
-        urls += [url for url in found if url not in urls]
+        urls += [url for url in version_urls if url not in urls]
     if args.list:
         print("\n".join(urls))
         return 0
@@ -100,16 +119,16 @@ def _download(urls: list[str], folder: Path, service: blizzard.Service) -> int:
     for failure in failed:
         print(failure.detail)
     size = sum(pack.size_bytes for pack in done)
-    there = sum(pack.reused for pack in done)
+    reused = sum(pack.reused for pack in done)
     print(
-        f"{folder}: {len(done)} of {len(urls)} packs ({there} were there), "
+        f"{folder}: {len(done)} of {len(urls)} packs ({reused} were there), "
         f"{size / 1e9:,.2f} GB, {len(failed)} failed"
     )
     return 1 if failed else 0
 
 
 def read_credentials(path: Path | None) -> blizzard.Credentials:
-    """Returns the credentials of a file or of the environment; never shows the secret."""
+    """Returns the credentials from a file or the environment. Errors never show the secret."""
     if path is None:
         values: dict[str, object] = {
             "client_id": os.environ.get(_ID),
@@ -135,7 +154,7 @@ def _file_values(path: Path) -> dict[str, object]:
     except OSError as error:
         raise errors.ConfigError(f"{path}: {error.strerror}") from error
     except ValueError as error:
-        # The error itself would quote the file.
+        # Not the error's own message: it would quote the file.
         raise errors.ConfigError(f"{path}: expected JSON") from error
     if not isinstance(data, dict):
         raise errors.ConfigError(f"{path}: expected a JSON object")

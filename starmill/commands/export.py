@@ -1,4 +1,4 @@
-"""`starmill export`: a dataset in the predecessor's layout, as RLDS, or as npz files."""
+"""`starmill export`: writes a dataset in the predecessor's layout, as RLDS or as npz files."""
 
 import argparse
 import sys
@@ -18,18 +18,32 @@ EXAMPLES = """\
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the options."""
     parser.add_argument("dataset", metavar="DATASET", help="path, URL or reference")
-    parser.add_argument("--format", required=True, choices=export.FORMATS)
-    parser.add_argument("--out", required=True, metavar="DIR", type=Path)
-    parser.add_argument("--split", nargs="+", metavar="NAME", help="train, valid, test")
-    parser.add_argument("--mmr-above", type=int, metavar="MMR", help="strictly above")
     parser.add_argument(
-        "--outcome", nargs="+", type=int, choices=(-1, 0, 1), help="of the episode"
+        "--format", required=True, choices=export.FORMATS, help="layout to write"
     )
-    parser.add_argument("--registry", metavar="FILE", help="where names are looked up")
+    parser.add_argument(
+        "--out",
+        required=True,
+        metavar="DIR",
+        type=Path,
+        help="empty folder to write to",
+    )
+    parser.add_argument(
+        "--split", nargs="+", metavar="NAME", help="only these: train, valid, test"
+    )
+    parser.add_argument(
+        "--mmr-above", type=int, metavar="MMR", help="only above this MMR"
+    )
+    parser.add_argument(
+        "--outcome", nargs="+", type=int, choices=(-1, 0, 1), help="only these outcomes"
+    )
+    parser.add_argument(
+        "--registry", metavar="FILE", help="registry that knows the name"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Exports; exit 1 if an episode had to be left out."""
+    """Exports the dataset; exits 1 if an episode had to be left out."""
     opened = dataset.open_dataset(
         args.dataset,
         registry_file=args.registry,

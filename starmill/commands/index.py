@@ -1,4 +1,4 @@
-"""`starmill index`: replays to a Parquet index, one row each."""
+"""`starmill index`: writes a Parquet index with one row for each replay."""
 
 import argparse
 import collections
@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="replay files, folders, globs, zip packs or URLs (s3://, gs://, memory://)",
     )
     parser.add_argument(
-        "--out", required=True, metavar="INDEX.parquet", help="where the index goes"
+        "--out", required=True, metavar="INDEX.parquet", help="the index to write"
     )
     parser.add_argument(
         "--selection",
@@ -39,15 +39,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-events",
         action="store_true",
-        help="never decode game events: faster, but damage in them goes unseen",
+        help="never decode game events: faster, but misses damage in them",
     )
     parser.add_argument(
-        "--pack-password", metavar="PASSWORD", help="of encrypted zip packs"
+        "--pack-password", metavar="PASSWORD", help="password of encrypted zip packs"
     )
     parser.add_argument(
         "--accept-license",
         action="store_true",
-        help=f"you agree to Blizzard's AI and machine learning license: {_LICENSE}",
+        help=f"you accept Blizzard's AI and machine learning license: {_LICENSE}",
     )
     parser.add_argument(
         "--limit",
@@ -58,25 +58,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         + ", ".join(f"{k}={v}" for k, v in vars(replay_file.DEFAULT_LIMITS).items()),
     )
     parser.add_argument(
-        "--workers", type=int, default=1, metavar="N", help="processes on this machine"
+        "--workers",
+        type=int,
+        default=1,
+        metavar="N",
+        help="worker processes on this machine (default: %(default)s)",
     )
     parser.add_argument(
-        "--runner", default="FnApiRunner", help="Beam's (default: local)"
+        "--runner", default="FnApiRunner", help="runner of Beam (default: %(default)s)"
     )
     parser.add_argument(
         "--beam",
         action="append",
         default=[],
         metavar="--OPTION=VALUE",
-        help="passed on to Beam; write --beam=--flink_master=host:8081",
+        help="an option of Beam, like --beam=--flink_master=host:8081",
     )
     parser.add_argument(
-        "--overwrite", action="store_true", help="replace the index if it exists"
+        "--overwrite", action="store_true", help="replace an index that exists"
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Indexes, then lists what is broken."""
+    """Writes the index and lists the broken replays; exits 1 if there are any."""
     if storage.exists(args.out) and not args.overwrite:
         raise errors.ConfigError(f"{args.out}: exists; pass --overwrite to replace it")
     settings = index.IndexSettings(
@@ -85,23 +89,25 @@ def run(args: argparse.Namespace) -> int:
         events=not args.no_events,
         password=args.pack_password,
     )
-    found = sources.find(args.replays)
-    if not found.units:
+    inputs = sources.find(args.replays)
+    if not inputs.units:
         raise errors.ConfigError("expected replays, found only empty packs")
-    if found.encrypted and (args.pack_password is None or not args.accept_license):
+    if inputs.encrypted and (args.pack_password is None or not args.accept_license):
         raise errors.ConfigError(
             "some packs are encrypted: pass --pack-password, and --accept-license if you "
-            f"agree to the terms at {_LICENSE}"
+            f"accept the license at {_LICENSE}"
         )
     folder = index.parts_folder(args.out)
-    made_with = settings.fingerprint()
-    names = {index.part_name(unit, made_with): unit.replays for unit in found.units}
+    fingerprint = settings.fingerprint()
+    replays = {
+        index.part_name(unit, fingerprint): unit.replays for unit in inputs.units
+    }
 
     def done() -> int:
-        return sum(names.get(name, 0) for name in storage.names(folder))
+        return sum(replays.get(name, 0) for name in storage.names(folder))
 
-    with progress.Progress("index", found.replays, "replays", done):
-        index.run(found, args.out, settings, _beam_options(args))
+    with progress.Progress("index", inputs.replays, "replays", done):
+        index.run(inputs, args.out, settings, _beam_options(args))
     index.remove_parts(args.out)
     return _report(args.out)
 

@@ -1,4 +1,4 @@
-"""`starmill info`: what a dataset is, from its manifest; nothing is decoded."""
+"""`starmill info`: prints what a dataset's manifest says about it."""
 
 import argparse
 import json
@@ -18,15 +18,17 @@ EXAMPLES = """\
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the options."""
     parser.add_argument("dataset", metavar="DATASET", help="path, URL or reference")
-    parser.add_argument("--json", action="store_true", help="all of it as JSON")
-    parser.add_argument("--registry", metavar="FILE", help="where names are looked up")
+    parser.add_argument("--json", action="store_true", help="print everything as JSON")
+    parser.add_argument(
+        "--registry", metavar="FILE", help="registry that knows the name"
+    )
     parser.add_argument(
         "--register", metavar="FILE", help="add the dataset to this registry"
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints what the dataset is."""
+    """Prints the facts of the manifest; decodes no episode."""
     folder, content = registry.open_manifest(args.dataset, args.registry)
     if args.register:
         url = folder if "://" in folder else str(Path(folder).resolve())

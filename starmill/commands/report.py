@@ -1,4 +1,4 @@
-"""`starmill report DATASET`: one self-contained HTML file with an episode viewer."""
+"""`starmill report`: writes statistics and an episode viewer as one HTML file."""
 
 import argparse
 import json
@@ -16,24 +16,38 @@ EXAMPLES = """
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the options."""
-    parser.add_argument("dataset", help="a folder, URL or name@version#sha256:...")
-    parser.add_argument("--out", type=Path, default=Path("report.html"))
-    parser.add_argument("--split", help="only this split's episodes")
-    parser.add_argument("--shown", type=int, default=6, help="episodes in the viewer")
-    parser.add_argument("--json", action="store_true", help="print what was written")
+    parser.add_argument("dataset", metavar="DATASET", help="path, URL or reference")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=Path("report.html"),
+        help="file to write (default: %(default)s)",
+    )
+    parser.add_argument("--split", help="only the episodes of this split")
+    parser.add_argument(
+        "--shown",
+        type=int,
+        default=6,
+        help="episodes in the viewer (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="print the file's name and size as JSON"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Writes the report and says where it is."""
+    """Writes the report and prints where it is."""
     if args.shown < 1:
         raise errors.ConfigError(f"--shown {args.shown}: must be at least 1")
     if not args.out.parent.is_dir():
         raise errors.ConfigError(
-            f"--out {args.out}: its folder does not exist; make it first"
+            f"--out {args.out}: its folder does not exist; create it first"
         )
     opened = dataset.open_dataset(args.dataset, split=args.split)
     if not len(opened):
-        raise errors.ConfigError(f"{args.dataset}: no episode is left to report on")
+        raise errors.ConfigError(
+            f"{args.dataset}: expected episodes to report on, found none"
+        )
     size = report.write_report(opened, args.out, shown=args.shown)
     if args.json:
         print(json.dumps({"report": str(args.out), "bytes": size}))

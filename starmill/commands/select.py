@@ -1,4 +1,4 @@
-"""`starmill select`: which indexed replays a selection keeps, and why not the others."""
+"""`starmill select`: counts which replays of an index a selection keeps, and why."""
 
 import argparse
 import dataclasses
@@ -28,30 +28,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="RULE=VALUE",
-        help="change one rule of the selection, as JSON or a bare word: min_mmr=6000",
+        help="change one rule, with a value in JSON or a bare word: min_mmr=6000",
     )
     parser.add_argument("--json", action="store_true", help="print JSON, not text")
     parser.add_argument(
-        "--dry-run", action="store_true", help="print the resolved rules and stop"
+        "--dry-run", action="store_true", help="print the resolved rules, then stop"
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Counts and prints; exit 1 if nothing is kept."""
-    chosen = changed(selection.load(args.selection), args.set)
+    """Counts and prints; exits 1 if nothing is kept."""
+    rules = changed(selection.load(args.selection), args.set)
     if args.dry_run:
-        print(json.dumps(chosen.to_json(), indent=1))
+        print(json.dumps(rules.to_json(), indent=1))
         return 0
-    counts = census.take(replay_index.read_rows(args.index), chosen)
+    counts = census.take(replay_index.read_rows(args.index), rules)
     if args.json:
-        print(json.dumps({"selection": chosen.to_json(), **counts.to_json()}, indent=1))
+        print(json.dumps({"selection": rules.to_json(), **counts.to_json()}, indent=1))
     else:
-        print(f"selection {chosen.name}\n" + census.text(counts))
+        print(f"selection {rules.name}\n" + census.text(counts))
     return 0 if counts.kept_replays else 1
 
 
-def changed(chosen: selection.Selection, changes: list[str]) -> selection.Selection:
-    """Returns the selection with rules changed as --set says."""
+def changed(rules: selection.Selection, changes: list[str]) -> selection.Selection:
+    """Returns the selection with the rules of `--set RULE=VALUE` changed."""
     values = {}
     for change in changes:
         name, equals, text = change.partition("=")
@@ -64,8 +64,8 @@ def changed(chosen: selection.Selection, changes: list[str]) -> selection.Select
         except ValueError:  # a bare word, like both
             values[name] = text
     if not values:
-        return chosen
-    given = selection.from_json(values)
+        return rules
+    parsed = selection.from_json(values)
     return dataclasses.replace(
-        chosen, **{name: getattr(given, name) for name in values}
+        rules, **{name: getattr(parsed, name) for name in values}
     )

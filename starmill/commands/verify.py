@@ -1,4 +1,4 @@
-"""`starmill verify`: re-hash, re-decode and re-play a dataset; lists every problem."""
+"""`starmill verify`: checks a dataset's files and records, and can play replays again."""
 
 import argparse
 import json
@@ -17,6 +17,7 @@ EXAMPLES = """\
   starmill verify 'data#sha256:0f3c...'
   starmill verify data --replay 5 --replays replays/ --sc2 skirmish
 """
+# Problems that are printed; all of them are in --json.
 _SHOWN = 100
 
 
@@ -26,14 +27,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--replay",
         metavar="SAMPLE",
-        help="play this many replays again and compare; or a comma list of replay ids",
+        help="play replays again and compare: how many, or their ids with commas",
     )
     parser.add_argument(
-        "--replays", nargs="+", default=[], metavar="SRC", help="where the replays are"
+        "--replays",
+        nargs="+",
+        default=[],
+        metavar="SRC",
+        help="replay files, folders, packs, URLs or an index, for --replay",
     )
-    parser.add_argument("--pack-password", metavar="PASSWORD", help="of zip packs")
     parser.add_argument(
-        "--sc2", metavar="PATH|skirmish", help="the game's folder (default: $SC2PATH)"
+        "--pack-password", metavar="PASSWORD", help="password of encrypted zip packs"
+    )
+    parser.add_argument(
+        "--sc2",
+        metavar="PATH|skirmish",
+        help="folder of StarCraft II (default: $SC2PATH), or the embedded game",
     )
     parser.add_argument(
         "--workers",
@@ -42,12 +51,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="threads (default: one per core)",
     )
-    parser.add_argument("--registry", metavar="FILE", help="where names are looked up")
-    parser.add_argument("--json", action="store_true", help="the result as JSON")
+    parser.add_argument(
+        "--registry", metavar="FILE", help="registry that knows the name"
+    )
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Verifies; exit 1 if anything is wrong."""
+    """Verifies the dataset; exits 1 if anything is wrong."""
     folder, content = registry.open_manifest(args.dataset, args.registry)
     done = [0]
     lock = threading.Lock()
@@ -63,8 +74,8 @@ def run(args: argparse.Namespace) -> int:
     problems = list(checked.problems)
     played = 0
     if args.replay:
-        again, played = _replay(args, folder, content)
-        problems += again
+        differences, played = _replay(args, folder, content)
+        problems += differences
     _print(args, content, checked, problems, played)
     return 1 if problems else 0
 
@@ -75,7 +86,7 @@ def _replay(
     root = args.sc2 or os.environ.get("SC2PATH")
     if not root or not args.replays:
         raise errors.ConfigError(
-            "--replay needs --replays (where the files are) and --sc2 or SC2PATH"
+            "--replay: pass --replays (where the files are), and --sc2 or SC2PATH"
         )
     rows = table.parse_table(
         storage.read(storage.join(folder, table.EPISODES)),
@@ -83,39 +94,39 @@ def _replay(
         table.EPISODES,
     )
     if args.replay.isdigit():
-        wanted = verify.sample(rows, int(args.replay))
+        replay_ids = verify.sample(rows, int(args.replay))
     else:
-        wanted = args.replay.split(",")
-    found = _find(args, set(wanted))
+        replay_ids = args.replay.split(",")
+    available = _find(args, set(replay_ids))
     pool = Pool(PoolConfig(root=root))
     try:
-        player = episode_maker.EpisodeMaker(
+        maker = episode_maker.EpisodeMaker(
             pool, episode_maker.MakerConfig(settings=content.settings)
         )
         problems = list(
             verify.replayed(
-                folder, content, rows, found, wanted, player, args.pack_password
+                folder, content, rows, available, replay_ids, maker, args.pack_password
             )
         )
     finally:
         pool.close()
-    return problems, len(wanted)
+    return problems, len(replay_ids)
 
 
-def _find(args: argparse.Namespace, wanted: set[str]) -> dict[str, ReplayRow]:
-    """Returns the rows of the wanted replays; reads files until all are found."""
-    found: dict[str, ReplayRow] = {}
+def _find(args: argparse.Namespace, replay_ids: set[str]) -> dict[str, ReplayRow]:
+    """Returns the rows of these replays; reads files until it has all of them."""
+    available: dict[str, ReplayRow] = {}
     if len(args.replays) == 1 and args.replays[0].endswith(".parquet"):
         rows = replay_index.read_rows(args.replays[0])
-        return {row.replay_id: row for row in rows if row.replay_id in wanted}
+        return {row.replay_id: row for row in rows if row.replay_id in replay_ids}
     settings = index.IndexSettings(events=False, password=args.pack_password)
     for unit in sources.find(args.replays).units:
         for row in index.rows_of(unit, settings):
-            if row.replay_id in wanted:
-                found[row.replay_id] = row
-        if len(found) == len(wanted):
+            if row.replay_id in replay_ids:
+                available[row.replay_id] = row
+        if len(available) == len(replay_ids):
             break
-    return found
+    return available
 
 
 def _print(
@@ -139,7 +150,7 @@ def _print(
     for problem in problems[:_SHOWN]:
         print(problem)
     if len(problems) > _SHOWN:
-        print(f"... and {len(problems) - _SHOWN:,} more (all with --json)")
+        print(f"... and {len(problems) - _SHOWN:,} more; --json lists all")
     print(
         f"{'PROBLEMS' if problems else 'ok'}  {len(problems):,} problems in "
         f"{checked.files:,} files, {checked.episodes:,} episodes, "
