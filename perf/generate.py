@@ -1,12 +1,13 @@
-"""Episodes per minute beside the predecessor's procedure, and what a build costs in games.
+"""Measures how fast a build is, beside the predecessor's procedure.
 
-The same ladder games of the embedded engine, the same cores, in turns: ours whole, the peer with
-half of the games, and the same again, so that a load from elsewhere meets both; the core seconds
-of all processes of either side are counted too, which such a load changes little. Ours is
-`starmill generate`, index to manifest, start-up of workers included. The predecessor's is
-`perf.predecessor_play`: a fresh pair of game processes per player, its own step sequence, and
-one record per episode as it stores them; DeepMind's own converter plays where a Python 3.10 with
-its wheel is at hand (`make reference`), else ours stands in for it, which flatters the peer.
+Both procedures play the same ladder games of the embedded engine on the same cores. They take
+turns (our build, then the predecessor's with half of the games, twice), so that other load on
+the machine affects both. The core seconds of all processes are measured too, because other
+load hardly changes them. Ours is `starmill generate` from index to manifest, including the start
+of its workers. The predecessor's is `perf.predecessor_play`: two new game processes for each
+player, its own step sequence, and one record for each episode in its format. If a Python 3.10
+with DeepMind's wheel is available (`make reference`), DeepMind's own converter plays; otherwise
+our converter takes its place, which makes the predecessor look faster than it is.
 """
 
 import collections
@@ -64,9 +65,9 @@ def _ladder(folder: Path) -> list[Path]:
 
 
 def _core_seconds() -> float:
-    """Returns what all processes that descended from this one have used, once they ended."""
+    """Returns the core seconds of all descendants of this process that have ended."""
     with contextlib.suppress(ChildProcessError):
-        while os.waitpid(-1, 0):  # those that outlived their parent are ours to await
+        while os.waitpid(-1, 0):  # orphans become children of this process
             pass
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
@@ -84,7 +85,7 @@ def _ours(replays: Path, output: Path, game: Path, workers: int) -> tuple[float,
 
 
 def _peer(replays: list[Path], game: Path, out: Path, workers: int) -> dict[str, float]:
-    """Plays all sides as the predecessor does, over as many processes as ours."""
+    """Plays all sides as the predecessor does, with as many processes as our build."""
     jobs = [(path, side) for path in replays for side in (1, 2)]
     running = [
         subprocess.Popen(
@@ -113,7 +114,7 @@ def _peer(replays: list[Path], game: Path, out: Path, workers: int) -> dict[str,
 
 
 def measure() -> list[Row]:
-    """Measures; minutes long."""
+    """Returns the measured rows. This takes minutes."""
     workers = os.cpu_count() or 1
     folder = Path(tempfile.mkdtemp(prefix="starmill-perf-"))
     if sys.platform == "linux":
@@ -124,7 +125,7 @@ def measure() -> list[Row]:
         game = folder / "game"
         _starmill("skirmish", "install", str(game))
         replays = _ladder(folder / "replays")
-        # Once unmeasured, so that neither side pays for compiling kernels.
+        # Once without measuring, so that neither side pays for compiling kernels.
         _ours(folder / "replays", folder / "warm", game, workers)
         for number in range(_ROUNDS):
             used = _core_seconds()
@@ -154,7 +155,7 @@ def _rows(ours: dict, summary: dict, peer: dict, games: int, workers: int) -> li
     peer_cost = (peer["core_seconds"] - peer["import_core_seconds"]) / peer["episodes"]
     versions = summary["versions"]
     starts = 100 * counters["games_started"] / (games * workers * versions)
-    most = max(2.0, 100 * 2 / games)  # two are needed, however few the replays
+    most = max(2.0, 100 * 2 / games)  # a pair is needed, even for a single replay
     loops = counters["game_loops_played"] / games
     return [
         Row(
@@ -182,7 +183,7 @@ def _rows(ours: dict, summary: dict, peer: dict, games: int, workers: int) -> li
             unit="processes",
             ours=starts,
             peer=_PEER_STARTS,
-            peer_name="two per player, anew each time",
+            peer_name="two new ones for each player",
             ratio=_PEER_STARTS / starts,
             floor=_PEER_STARTS / most,
             ok=starts <= most,

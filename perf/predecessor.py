@@ -1,9 +1,9 @@
-"""The predecessor's record and loader, rebuilt from its published description, as a baseline.
+"""A baseline: the predecessor's record and loader, rebuilt from its published description.
 
-A record is one episode: a tf.train.Example with one bytes feature per array, each deflated by
-zlib at its default level, in a TFRecord file of its own. The loader is its tf.data pipeline:
-files interleaved, records decoded whole, episodes cut into steps, steps batched into unrolls,
-unrolls shuffled in a buffer and batched. Same options, same order of operations.
+A record is one episode: a tf.train.Example with one bytes feature for each array, compressed by
+zlib at its default level, in its own TFRecord file. The loader is the predecessor's tf.data
+pipeline with the same options in the same order: it interleaves files, decodes whole records,
+cuts episodes into steps, batches steps into unrolls, shuffles the unrolls, and batches them.
 """
 
 import os
@@ -24,16 +24,16 @@ Spec = dict[str, tuple[tf.DType, tuple[int, ...]]]
 
 
 def feature_specs(settings: ConverterSettings) -> Spec:
-    """Returns dtype and shape of each feature by its path in the record."""
-    found = {
+    """Returns the dtype and shape of each feature, by its path in the record."""
+    features = {
         f"observation/{key}": (tf.as_dtype(spec.dtype), spec.shape)
         for key, spec in specs.episode_specs(settings).items()
     }
-    return {**found, "step_type": (tf.int32, ())}
+    return {**features, "step_type": (tf.int32, ())}
 
 
 def encode(arrays: episode.Arrays) -> bytes:
-    """Returns an episode's record. Without the re-reading that the original adds as a check."""
+    """Returns an episode's record, without reading it back as the original does."""
     steps = len(arrays["game_loop"])
     step_type = np.full(steps, episode.MID, np.int32)
     step_type[0], step_type[-1] = episode.FIRST, episode.LAST
@@ -78,7 +78,7 @@ def unrolls(
     unroll: int,
     shuffle: int,
 ) -> Iterator[dict[str, np.ndarray]]:
-    """Yields batches for ever, as its learner gets them."""
+    """Yields batches without end, as the predecessor's learner gets them."""
     files = tf.data.Dataset.list_files(pattern, shuffle=True)
     data = files.interleave(
         tf.data.TFRecordDataset, num_parallel_calls=tf.data.AUTOTUNE
@@ -91,7 +91,7 @@ def unrolls(
 
 
 def random_step(path: Path, settings: ConverterSettings, step: int) -> Any:
-    """Returns one step of an episode: all of it must be inflated to get there."""
+    """Returns one step of an episode, which means to decompress the whole episode."""
     record = next(iter(tf.data.TFRecordDataset(str(path)).take(1)))
     decoded = decoder(settings)(record)
     return {key: value[step].numpy() for key, value in decoded.items()}

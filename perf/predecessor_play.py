@@ -1,11 +1,10 @@
-"""`python -m perf.predecessor_play PYTHON310|- OUT SIDE:REPLAY...`: the predecessor's way.
+"""`python -m perf.predecessor_play PYTHON310|- OUT SIDE:REPLAY...`: plays as the predecessor does.
 
-For each side of each replay: a fresh pair of game processes (its own and the opponent's), both
-stepped by pysc2's own `ReplayObservationStream` through pysc2's step sequence, every message
-parsed, every kept observation converted, and the episode stored as one zlib'd
-`tf.train.Example`. With a Python 3.10 the whole of that but the record is DeepMind's own
-`converted_observation_stream`; without, its stream is used and our converter stands in.
-Prints counts as a line of JSON.
+For each side of each replay, two new game processes (its own and the opponent's) follow pysc2's
+own `ReplayObservationStream` and step sequence. Every message is parsed, every kept observation
+is converted, and the episode is stored as one zlib'd `tf.train.Example`. With a Python 3.10,
+DeepMind's own `converted_observation_stream` does all of that except for the record. Without
+one, pysc2's stream is used with our converter. Prints counts as a line of JSON.
 """
 
 import json
@@ -67,7 +66,7 @@ def _with_reference(
 
 
 def _with_stream(replay: Path, side: int) -> tuple[dict[str, np.ndarray], int]:
-    """pysc2's own stream on this Python; parsed messages, then our converter."""
+    """Plays a side with pysc2's own stream on this Python, and our converter."""
     protos.mark_flags_parsed()
     from pysc2.lib.replay import replay_observation_stream
 
@@ -93,11 +92,11 @@ def _with_stream(replay: Path, side: int) -> tuple[dict[str, np.ndarray], int]:
 
 
 def main() -> None:
-    """Plays the sides given, one after the other."""
+    """Plays the given sides one after the other."""
     python, out, *jobs = sys.argv[1:]
     Path(out).mkdir(exist_ok=True, parents=True)
     loops = steps = size = 0
-    # Importing TensorFlow is not held against it.
+    # The time to import TensorFlow is subtracted from its cost.
     began, imports = time.monotonic(), time.process_time()
     for job in jobs:
         side, _, path = job.partition(":")

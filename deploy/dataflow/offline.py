@@ -1,10 +1,10 @@
-"""Builds the exact Dataflow job request with no network and no credentials.
+"""Builds the exact Dataflow job request, without network or credentials.
 
     python deploy/dataflow/offline.py OUT_DIR [options of launch]
 
-Three outside calls are replaced: the credential look-up, the bucket's soft-delete check, and
-the upload (a copy into OUT_DIR). `--template_location` makes Beam write the job request
-instead of submitting it. Needs `pip install 'starmill[gcp]'`.
+Three outside calls are replaced: looking up credentials, checking the bucket's soft-delete policy, and
+uploading files, which are copied to OUT_DIR. With `--template_location` Beam writes the job
+request instead of submitting it. Needs `pip install 'starmill[gcp]'`.
 """
 
 import json
@@ -46,7 +46,7 @@ def options(*more: str) -> list[str]:
 
 
 def job_request(out_dir: Path, *more: str) -> dict[str, Any]:
-    """Returns the job request of the generate job as Dataflow would get it."""
+    """Returns the generate job's request, as Dataflow would receive it."""
     out_dir.mkdir(parents=True, exist_ok=True)
 
     def keep(
@@ -54,14 +54,14 @@ def job_request(out_dir: Path, *more: str) -> dict[str, Any]:
     ) -> None:
         (out_dir / name).write_bytes(stream.read())
 
-    chosen = options("--no_auth", f"--template_location={BUCKET}/job.json", *more)
+    arguments = options("--no_auth", f"--template_location={BUCKET}/job.json", *more)
     with (
         mock.patch.object(auth._Credentials, "_credentials_init", True),
         mock.patch.object(gcsio.GcsIO, "is_soft_delete_enabled", return_value=False),
         mock.patch.object(gcsio.GcsIO, "__init__", return_value=None),
         mock.patch.object(apiclient.DataflowApplicationClient, "stage_file", keep),
     ):
-        pipeline = beam.Pipeline(options=PipelineOptions(chosen))
+        pipeline = beam.Pipeline(options=PipelineOptions(arguments))
         stages.build(
             pipeline,
             groups=100,
@@ -80,5 +80,5 @@ def job_request(out_dir: Path, *more: str) -> dict[str, Any]:
 if __name__ == "__main__":
     if len(sys.argv) < 2:
         sys.exit(__doc__)
-    made = job_request(Path(sys.argv[1]), *sys.argv[2:])
-    print(json.dumps(made["environment"]["workerPools"], indent=1)[:2000])
+    content = job_request(Path(sys.argv[1]), *sys.argv[2:])
+    print(json.dumps(content["environment"]["workerPools"], indent=1)[:2000])
