@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starmill.learners import checkpoint
-from starmill.schema import errors
+from starmill.schema import errors, storage
 
 _META = "meta.json"
 _ARRAYS = "arrays/"
@@ -45,12 +45,10 @@ def pack(folder: Path, path: Path) -> None:
     meta, arrays = checkpoint.load(folder)
     kept = sorted(name for name in arrays if name.startswith(_KEPT))
     content = {"meta": dataclasses.asdict(meta), "arrays": kept}
-    partial = path.with_name(path.name + ".partial")
-    with zipfile.ZipFile(partial, "w") as file:
+    with storage.replacing(path) as temporary, zipfile.ZipFile(temporary, "w") as file:
         _add(file, _META, json.dumps(content, indent=1, sort_keys=True).encode())
         for name in kept:
             _add(file, _ARRAYS + name, _npy(arrays[name], f"{folder}: {name}"))
-    partial.replace(path)
 
 
 def load(path: Path) -> tuple[checkpoint.Meta, dict[str, NDArray[Any]]]:

@@ -6,13 +6,14 @@ times, so the same run gives the same bytes, resumed or not.
 
 import csv
 import html
+import io
 import math
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from starmill.schema import protobuf, shards
+from starmill.schema import protobuf, shards, storage
 
 CSV, EVENTS, CURVES = (
     "metrics.csv",
@@ -60,12 +61,11 @@ class Journal:
             (self._folder / CSV).unlink(missing_ok=True)
             return
         names = list(dict.fromkeys(name for row in self._rows for name in row))
-        partial = self._folder / f"{CSV}.partial"
-        with partial.open("w", encoding="utf-8", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(names)
-            writer.writerows(_cells(row, names) for row in self._rows)
-        partial.replace(self._folder / CSV)
+        text = io.StringIO(newline="")
+        writer = csv.writer(text)
+        writer.writerow(names)
+        writer.writerows(_cells(row, names) for row in self._rows)
+        storage.write(str(self._folder / CSV), text.getvalue().encode())
 
 
 def read_rows(path: Path) -> list[Row]:

@@ -38,7 +38,7 @@ from starmill.learners import (
 from starmill.learners.algorithms.contract import Carry, Metrics, Params
 from starmill.learners.networks import network
 from starmill.learners.rollouts import Batch
-from starmill.schema import errors, specs
+from starmill.schema import errors, specs, storage
 from starmill.schema.loader import dataset
 from starmill.schema.loader.batch_options import BatchOptions
 
@@ -436,9 +436,8 @@ def _claim(
     if folder.exists() and any(folder.iterdir()):
         raise errors.ConfigError(f"{folder}: expected an empty or new folder")
     folder.mkdir(parents=True, exist_ok=True)
-    partial = folder / f"{RUN_FILE}.partial"
-    partial.write_text(json.dumps(ours, indent=1, sort_keys=True) + "\n", "utf-8")
-    partial.replace(path)
+    text = json.dumps(ours, indent=1, sort_keys=True) + "\n"
+    storage.write(str(path), text.encode())
 
 
 def _start(run: runs.Run, data: dataset.Dataset, init: Path | None) -> Params | None:

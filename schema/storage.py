@@ -204,23 +204,36 @@ def _parents(name: str) -> Iterator[str]:
 
 def _write_local(path: str, pieces: Iterable[bytes]) -> Written:
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)  # noqa: PTH103, PTH120  # plain strings as fsspec has them
-    temporary = f"{path}.{os.getpid()}.tmp"
     digest = hashlib.sha256()
     size = 0
+    with replacing(path) as temporary, open(temporary, "wb") as file:  # noqa: PTH123  # as above
+        for piece in pieces:
+            digest.update(piece)
+            file.write(piece)
+            size += len(piece)
+    return Written(size, digest.hexdigest())
+
+
+@contextlib.contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[str]:
+    """Yields a temporary path beside a local one, and renames it to that one at the end.
+
+    For writers that need a path, or set its mode; others use `write`. Readers see the old file
+    or the whole new one. The temporary file is removed if the block raises.
+    """
+    temporary = f"{os.fspath(path)}.{os.getpid()}.tmp"
     try:
-        with open(temporary, "wb") as file:  # noqa: PTH123  # as above
-            for piece in pieces:
-                digest.update(piece)
-                file.write(piece)
-                size += len(piece)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)  # noqa: PTH105  # as above
+        yield temporary
+        descriptor = os.open(temporary, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        os.replace(temporary, path)  # noqa: PTH105  # plain strings as fsspec has them
     except BaseException:
         if os.path.exists(temporary):  # noqa: PTH110  # as above
             os.unlink(temporary)  # noqa: PTH108  # as above
         raise
-    return Written(size, digest.hexdigest())
 
 
 class RangeReader:

@@ -21,6 +21,7 @@ from starmill.benchmark.ratings import (
     transitivity,
     winrates,
 )
+from starmill.schema import storage
 from starmill.schema.game_constants import LOOPS_PER_MINUTE, RACES
 
 
@@ -261,11 +262,8 @@ def write_json(report: Report, path: Path) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Writes a file in one piece: readers see the old one or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(path.name + ".tmp")
-    temporary.write_text(text, "utf-8")
-    temporary.replace(path)
+    """Writes a text file in one piece: readers see the old one or the new one."""
+    storage.write(str(path), text.encode())
 
 
 def _race_rows(report: Report, sides: Sequence[str]) -> list[tuple[str, ...]]:

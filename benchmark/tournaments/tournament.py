@@ -23,7 +23,7 @@ from google.protobuf.message import DecodeError
 from starmill.benchmark.ratings import results
 from starmill.benchmark.tournaments import schedule
 from starmill.engines import lifeline
-from starmill.schema import errors
+from starmill.schema import errors, storage
 
 _LOG = logging.getLogger(__name__)
 
@@ -122,9 +122,7 @@ def _record(
     replay = f"replays/{fixture.game}.SC2Replay" if played.replay else ""
     if replay:
         # The replay first: a row in the store promises that it is there.
-        temporary = folder / f"{replay}.tmp"
-        temporary.write_bytes(played.replay)
-        temporary.replace(folder / replay)
+        storage.write(str(folder / replay), played.replay)
     store.append(
         results.Result(
             game=fixture.game,

@@ -4,7 +4,6 @@
 `SC2PATH=DIR`, pysc2 and DeepMind's replay code run on it.
 """
 
-import os
 import shlex
 import sys
 from collections.abc import Sequence
@@ -13,7 +12,7 @@ from pathlib import Path
 import starmill
 from starmill.engines.skirmish import versions
 from starmill.engines.skirmish.server import map_files
-from starmill.schema import errors
+from starmill.schema import errors, storage
 
 BINARY = "SC2_x64"
 MARKER = "skirmish.txt"
@@ -62,9 +61,7 @@ def install(directory: Path, chosen: Sequence[versions.Version]) -> None:
 
 
 def _write(path: Path, content: bytes, mode: int = 0o644) -> None:
-    """Writes a file at once: readers see the old one or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_bytes(content)
-    temporary.chmod(mode)
-    temporary.replace(path)
+    with storage.replacing(path) as temporary:
+        Path(temporary).write_bytes(content)
+        Path(temporary).chmod(mode)

@@ -13,7 +13,6 @@ import hashlib
 import io
 import json
 import multiprocessing
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ import numpy as np
 from starmill.engines import lifeline
 from starmill.engines.skirmish import recorded_game, versions, warmup
 from starmill.engines.skirmish.simulation import maps
-from starmill.schema import errors
+from starmill.schema import errors, storage
 
 # Between which ratings players are drawn, if nothing else is asked for.
 RATINGS = (2500, 7000)
@@ -96,7 +95,7 @@ def play_pairing(match: Pairing, out: Path) -> dict[str, Any]:
         version=versions.by_number(match.version),
     )
     replay_id = hashlib.sha256(outcome.replay).hexdigest()
-    _write(out / f"{replay_id}.SC2Replay", outcome.replay)
+    storage.write(str(out / f"{replay_id}.SC2Replay"), outcome.replay)
     row: dict[str, Any] = {
         "game": match.index,
         "replay_id": replay_id,
@@ -109,12 +108,6 @@ def play_pairing(match: Pairing, out: Path) -> dict[str, Any]:
         row[f"{player}_mmr"] = match.mmrs[i]
         row[f"{player}_result"] = outcome.results[i]
     return row
-
-
-def _write(path: Path, content: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_bytes(content)
-    temporary.replace(path)
 
 
 def played_already(
@@ -178,9 +171,9 @@ def play_ladder(
     for match, row in _played(todo, out, parallel):
         rows[match.index] = row
         note = json.dumps({**row, "pairing": _as_json(match)}).encode()
-        _write(notes / f"{match.index:06d}.json", note)
+        storage.write(str(notes / f"{match.index:06d}.json"), note)
         progress(len(rows))
-    _write(out / TABLE, _table([rows[index] for index in range(games)]))
+    storage.write(str(out / TABLE), _table([rows[index] for index in range(games)]))
     draws = sum(row["p1_result"] == "tie" for row in rows.values())
     loops = sum(row["loops"] for row in rows.values())
     return f"{games} games in {out}: {loops} game loops, {draws} draws"

@@ -1,11 +1,10 @@
 """`starmill convert`: a captured observation stream to arrays."""
 
 import argparse
-import os
 from pathlib import Path
 
 from starmill.converters import capture
-from starmill.schema import errors
+from starmill.schema import errors, storage
 
 EXAMPLES = """\
   starmill convert episode.npz --out arrays.npz
@@ -40,17 +39,7 @@ def run(args: argparse.Namespace) -> int:
     if not args.out.parent.is_dir():
         raise errors.ConfigError(f"{args.out.parent}: no such folder")
     arrays = capture.convert(capture.load(args.case))
-    _write(args.out, capture.to_bytes(arrays))
+    storage.write(str(args.out), capture.to_bytes(arrays))
     steps = len(arrays["__encoded_delay"])
     print(f"{args.out}: {steps} steps, {len(arrays)} arrays")
     return 0
-
-
-def _write(path: Path, data: bytes) -> None:
-    """Writes the file whole or not at all."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        partial.write_bytes(data)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)

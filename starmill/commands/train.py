@@ -9,7 +9,7 @@ from typing import Any
 from starmill import progress
 from starmill.learners import checkpoint, prediction, presets, runs, training
 from starmill.learners.networks import network
-from starmill.schema import errors
+from starmill.schema import errors, storage
 from starmill.schema.loader import dataset
 
 EXAMPLES = """\
@@ -190,8 +190,7 @@ def _evaluate(
             on_batch=on_batch,
         )
     result["split"], result["hold_out"] = args.split, made.hold_out
-    partial = args.out / f"{EVALUATION}.partial"
-    partial.write_text(json.dumps(result, indent=1, sort_keys=True) + "\n", "utf-8")
-    partial.replace(args.out / EVALUATION)
+    text = json.dumps(result, indent=1, sort_keys=True) + "\n"
+    storage.write(str(args.out / EVALUATION), text.encode())
     print(f"held-out {args.split}: {result['games']} games, {result['steps']:,} steps")
     print("\n".join(prediction.table_lines(result)))

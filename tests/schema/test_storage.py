@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 
 from starmill.schema import errors, storage
@@ -89,3 +91,18 @@ def test_readers_keep_few_files_open(tmp_path, monkeypatch):
     reader.close()
     assert reader._open == {}
     assert reader.read("0", 0, 1) == b"x"
+
+
+def test_replacing_renames_at_the_end_or_leaves_what_was_there(tmp_path):
+    path = tmp_path / "tool"
+    with storage.replacing(path) as temporary:
+        Path(temporary).write_bytes(b"old")
+        Path(temporary).chmod(0o755)
+        assert not path.exists()
+    assert path.read_bytes() == b"old"
+    assert path.stat().st_mode & 0o777 == 0o755
+    with pytest.raises(ValueError, match="no"), storage.replacing(path) as temporary:
+        Path(temporary).write_bytes(b"half")
+        raise ValueError("no")
+    assert path.read_bytes() == b"old"
+    assert [item.name for item in tmp_path.iterdir()] == ["tool"]
