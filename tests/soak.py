@@ -148,7 +148,7 @@ class Soak:
         install.install(game, versions.VERSIONS)
         rules = [
             {"kind": kind, "loop": 40, "probability": 0.1, "seconds": 0.01}
-            for kind in sorted(faults.KINDS - {"leak"})
+            for kind in sorted(set(faults.KINDS) - {"leak"})
         ]
         rules.append({"kind": "leak", "loop": 40, "probability": 0.1, "megabytes": 2})
         (game / faults.FILE_NAME).write_text(json.dumps({"seed": 7, "rules": rules}))

@@ -1,8 +1,8 @@
 """The protocol's actions as inputs of the game, and inputs as actions.
 
-In: `sc2api.Action`s of one player (raw, feature-layer, interface). Out: inputs, and the
-ActionResult that the request is answered with. The other way round for observations, which
-report raw commands, camera moves and control groups.
+In: one player's `sc2api.Action`s (raw, feature-layer, interface). Out: inputs, and the ActionResult of each
+action. For observations, the other direction: they report raw commands, camera moves and control groups.
+Must not know: sessions, or how inputs are played.
 """
 
 from collections.abc import Iterable, Sequence
@@ -36,15 +36,19 @@ from starmill.engines.skirmish.simulation.game import (
 )
 
 SUCCESS = action_results.SUCCESS
+# The inputs of an action, and its ActionResult.
 Answer = tuple[list[Input], int]
+# What a command is aimed at: a unit's tag, a point, or nothing.
+Target = int | tuple[float, float] | None
+_GROUPS = 10
 _TAG_LIMIT = 1 << 32
 
 
 class ActionReader:
     """Turns one player's actions of the current loop into inputs.
 
-    Later actions of a loop see the selection that earlier ones made; call `next_loop` after the
-    game has moved.
+    Later actions of a loop use the selection that earlier ones made. Call `next_loop` after the game
+    has advanced.
     """
 
     def __init__(
@@ -56,11 +60,11 @@ class ActionReader:
         self._selection: tuple[int, ...] | None = None
 
     def next_loop(self) -> None:
-        """Forgets what the actions of the last loop selected: the game knows now."""
+        """Forgets the selection of the last loop's actions: the game holds it now."""
         self._selection = None
 
     def read(self, action: sc2api_pb2.Action) -> Answer:
-        """Returns the inputs of one action and its result; no inputs if it is refused."""
+        """Returns the inputs of one action and its ActionResult; no inputs if it is refused."""
         if action.HasField("action_raw"):
             inputs, result = self._raw(action.action_raw)
         elif action.HasField("action_feature_layer"):
@@ -82,25 +86,27 @@ class ActionReader:
         """Returns the tags of the selected units."""
         if self._selection is None:
             units = self._game.world.units
-            chosen = (units["selected"] == 1) & self._mine()
-            self._selection = tuple(int(tag) for tag in units["tag"][chosen])
+            is_selected = (units["selected"] == 1) & self._own_units()
+            self._selection = tuple(int(tag) for tag in units["tag"][is_selected])
         return self._selection
 
-    def _mine(self) -> NDArray[np.bool_]:
+    def _own_units(self) -> NDArray[np.bool_]:
+        """Returns which units are the player's, alive, and in no transport."""
         units = self._game.world.units
-        mine: NDArray[np.bool_] = (units["owner"] == self._player) & (
+        own: NDArray[np.bool_] = (units["owner"] == self._player) & (
             units["alive"] == 1
         )
-        return mine & (units["carrier"] < 0)
+        return own & (units["carrier"] < 0)
 
-    def _own(self, tags: Iterable[int]) -> tuple[int, ...]:
-        known = [tag for tag in tags if 0 < tag < _TAG_LIMIT]
-        rows = self._game.rows_of(known)
+    def _own_tags(self, tags: Iterable[int]) -> tuple[int, ...]:
+        """Returns those of the tags that are the player's units."""
+        valid = [tag for tag in tags if 0 < tag < _TAG_LIMIT]
+        rows = self._game.rows_of(valid)
         units = self._game.world.units
-        mine = rows[units["owner"][rows] == self._player]
-        return tuple(int(tag) for tag in units["tag"][mine])
+        own = rows[units["owner"][rows] == self._player]
+        return tuple(int(tag) for tag in units["tag"][own])
 
-    # Raw
+    # Raw actions
 
     def _raw(self, action: raw_pb2.ActionRaw) -> Answer:
         kind = action.WhichOneof("action")
@@ -109,13 +115,13 @@ class ActionReader:
             return self._camera(point.x, point.y)
         if kind == "toggle_autocast":
             toggle = action.toggle_autocast
-            return self._toggle(toggle.ability_id, self._own(toggle.unit_tags))
+            return self._toggle(toggle.ability_id, self._own_tags(toggle.unit_tags))
         if kind != "unit_command":
             return [], SUCCESS
         command = action.unit_command
-        tags = self._own(command.unit_tags)
+        tags = self._own_tags(command.unit_tags)
         if command.HasField("target_unit_tag"):
-            target: int | tuple[float, float] | None = command.target_unit_tag
+            target: Target = command.target_unit_tag
         elif command.HasField("target_world_space_pos"):
             point2d = command.target_world_space_pos
             target = (point2d.x, point2d.y)
@@ -139,7 +145,7 @@ class ActionReader:
         self,
         ability_id: int,
         tags: tuple[int, ...],
-        target: int | tuple[float, float] | None,
+        target: Target,
         queued: bool,
     ) -> Answer:
         if not 0 < ability_id < rules.ABILITY_LIMIT:
@@ -164,7 +170,7 @@ class ActionReader:
             )
         return [command], SUCCESS
 
-    # Feature layers
+    # Feature-layer actions
 
     def _spatial(self, action: spatial_pb2.ActionSpatial) -> Answer:
         match action.WhichOneof("action"):
@@ -184,7 +190,7 @@ class ActionReader:
                 return [], SUCCESS
 
     def _spatial_command(self, command: spatial_pb2.ActionSpatialUnitCommand) -> Answer:
-        target: int | tuple[float, float] | None = None
+        target: Target = None
         if command.HasField("target_screen_coord"):
             pixel = command.target_screen_coord
             point = _world(self._pictures.screen_raster(), pixel.x, pixel.y)
@@ -198,24 +204,26 @@ class ActionReader:
         tags = self.selection()
         return self._command(command.ability_id, tags, target, command.queue_command)
 
-    def _seen(self) -> visible_units.View:
+    def _visible(self) -> visible_units.View:
         return visible_units.player_view(
             self._game, self._player, show_placeholders=False
         )
 
     def _unit_at(self, point: tuple[float, float]) -> int:
         """Returns the tag of the unit under a point, 0 if there is none."""
-        units = self._seen().units
-        far = np.hypot(units["x"] - point[0], units["y"] - point[1])
-        under = np.flatnonzero(far <= units["radius"])
-        return int(units["tag"][under[np.argmin(far[under])]]) if len(under) else 0
+        units = self._visible().units
+        distances = np.hypot(units["x"] - point[0], units["y"] - point[1])
+        under = np.flatnonzero(distances <= units["radius"])
+        if not len(under):
+            return 0
+        return int(units["tag"][under[np.argmin(distances[under])]])
 
     def _select_point(
         self, select: spatial_pb2.ActionSpatialUnitSelectionPoint
     ) -> Answer:
         pixel = select.selection_screen_coord
         point = _world(self._pictures.screen_raster(), pixel.x, pixel.y)
-        picked = self._own([self._unit_at(point)])
+        picked = self._own_tags([self._unit_at(point)])
         kind = select.type
         point_type = spatial_pb2.ActionSpatialUnitSelectionPoint
         if kind in (point_type.AllType, point_type.AddAllType) and picked:
@@ -230,32 +238,32 @@ class ActionReader:
         return self._select(picked)
 
     def _same_type_on_screen(self, tag: int) -> tuple[int, ...]:
-        seen = self._seen()
-        kind = seen.units["unit_type"][seen.units["tag"] == tag][0]
-        alike = (seen.units["unit_type"] == kind) & (
-            seen.alliance == visible_units.ALLIANCE_SELF
-        )
-        alike &= self._pictures.on_screen(seen)
-        return tuple(int(t) for t in seen.units["tag"][alike])
+        view = self._visible()
+        types = view.units["unit_type"]
+        unit_type = types[view.units["tag"] == tag][0]
+        alike = types == unit_type
+        alike &= view.alliance == visible_units.ALLIANCE_SELF
+        alike &= self._pictures.on_screen(view)
+        return tuple(int(t) for t in view.units["tag"][alike])
 
     def _select_rect(
         self, select: spatial_pb2.ActionSpatialUnitSelectionRect
     ) -> Answer:
         raster = self._pictures.screen_raster()
-        chosen: list[int] = []
+        boxed: list[int] = []
         units = self._game.world.units
-        mine = self._mine()
+        own = self._own_units()
         structures = rules.unit_rules()["structure"][units["unit_type"]] == 1
         for rectangle in select.selection_screen_coord:
             x0, y0 = _world(raster, rectangle.p0.x, rectangle.p0.y)
             x1, y1 = _world(raster, rectangle.p1.x, rectangle.p1.y)
-            inside = mine & (units["x"] >= min(x0, x1)) & (units["x"] <= max(x0, x1))
+            inside = own & (units["x"] >= min(x0, x1)) & (units["x"] <= max(x0, x1))
             inside &= (units["y"] >= min(y0, y1)) & (units["y"] <= max(y0, y1))
-            # A box around units and buildings takes the units, as on the real screen.
+            # As on the real screen, buildings are selected only if there are no units in the box.
             movers = inside & ~structures
-            which = movers if movers.any() else inside
-            chosen += [int(tag) for tag in units["tag"][which]]
-        tags = tuple(dict.fromkeys(chosen))
+            selected = movers if movers.any() else inside
+            boxed += [int(tag) for tag in units["tag"][selected]]
+        tags = tuple(dict.fromkeys(boxed))
         return self._select(self._added(tags) if select.selection_add else tags)
 
     def _added(self, tags: tuple[int, ...]) -> tuple[int, ...]:
@@ -264,19 +272,19 @@ class ActionReader:
 
     def _select(self, tags: tuple[int, ...]) -> Answer:
         if not tags:
-            return [], SUCCESS  # an empty click leaves the selection as it is
+            return [], SUCCESS  # a click on nothing keeps the selection
         return [Select(self._player, tags)], SUCCESS
 
-    # Interface
+    # Interface actions
 
     def _interface(self, action: ui_pb2.ActionUI) -> Answer:
         kind = action.WhichOneof("action")
         if kind == "control_group":
             group = action.control_group
-            if group.control_group_index > 9:
+            if group.control_group_index >= _GROUPS:
                 return [], action_results.ERROR
             item = ControlGroup(
-                self._player, group.control_group_index, group.action or 1
+                self._player, group.control_group_index, group.action or RECALL
             )
             return [item], SUCCESS
         if kind == "toggle_autocast":
@@ -292,11 +300,13 @@ class ActionReader:
         return self._select(self._added(tags) if add else tags)
 
     def _panel(self, kind: str) -> Answer:
-        wanted = ids.KIND_UNLOAD_ALL if kind == "cargo_panel" else ids.KIND_CANCEL_LAST
+        panel_kind = (
+            ids.KIND_UNLOAD_ALL if kind == "cargo_panel" else ids.KIND_CANCEL_LAST
+        )
         kinds = rules.ability_rules()["kind"]
         for row in self._game.rows_of(self.selection()):
             for ability in self._game.available_abilities(int(row)):
-                if kinds[ability] == wanted:
+                if kinds[ability] == panel_kind:
                     return self._command(ability, self.selection(), None, False)
         return [], action_results.ERROR
 
@@ -315,19 +325,19 @@ class ActionReader:
     def _by_kind(self, kind: str, action: ui_pb2.ActionUI) -> tuple[int, ...]:
         units, unit_rules = self._game.world.units, rules.unit_rules()
         types = units["unit_type"]
-        mine = self._mine()
+        own = self._own_units()
         if kind == "select_army":
-            chosen = mine & (unit_rules["army"][types] == 1)
+            selected = own & (unit_rules["army"][types] == 1)
         elif kind == "select_warp_gates":
-            chosen = mine & (types == ids.UNIT_WARP_GATE)
+            selected = own & (types == ids.UNIT_WARP_GATE)
         elif kind == "select_larva":
-            chosen = mine & (types == ids.UNIT_LARVA)
+            selected = own & (types == ids.UNIT_LARVA)
         elif kind == "select_idle_worker":
-            chosen = mine & (unit_rules["worker"][types] == 1)
-            chosen &= units["order_count"] == 0
+            selected = own & (unit_rules["worker"][types] == 1)
+            selected &= units["order_count"] == 0
         else:
             return ()
-        tags = tuple(int(tag) for tag in units["tag"][chosen])
+        tags = tuple(int(tag) for tag in units["tag"][selected])
         idle = ui_pb2.ActionSelectIdleWorker
         if kind == "select_idle_worker" and action.select_idle_worker.type in (
             idle.Set,
@@ -340,15 +350,16 @@ class ActionReader:
 def _world(
     raster: feature_layers.Raster, column: float, row: float
 ) -> tuple[float, float]:
+    """Returns the point of the world at the middle of a pixel."""
     x = raster.left + (column + 0.5) / raster.scale[0]
     y = raster.top - (row + 0.5) / raster.scale[1]
     return float(x), float(y)
 
 
-def reported(taken: Sequence[tuple[int, Input]]) -> list[sc2api_pb2.Action]:
-    """Returns the actions that an observation reports for these inputs and loops."""
-    found = []
-    for loop, item in taken:
+def reported(inputs: Sequence[tuple[int, Input]]) -> list[sc2api_pb2.Action]:
+    """Returns the actions that an observation reports for these (loop, input) pairs."""
+    actions = []
+    for loop, item in inputs:
         action = sc2api_pb2.Action(game_loop=loop)
         match item:
             case UnitCommand():
@@ -374,22 +385,22 @@ def reported(taken: Sequence[tuple[int, Input]]) -> list[sc2api_pb2.Action]:
                 group.control_group_index = item.index
             case _:
                 continue
-        found.append(action)
-    return found
+        actions.append(action)
+    return actions
 
 
 def reported_errors(
-    refused: Iterable[CommandError], player: int
+    refusals: Iterable[CommandError], player: int
 ) -> list[sc2api_pb2.ActionError]:
-    """Returns the refused commands of one player as an observation reports them."""
-    found = []
-    for entry in refused:
+    """Returns a player's refused commands as an observation reports them."""
+    reports = []
+    for entry in refusals:
         known = entry.code in error_pb2.ActionResult.values()
         result: Any = entry.code if known else action_results.ERROR
         if entry.player == player:
-            found.append(
+            reports.append(
                 sc2api_pb2.ActionError(
                     unit_tag=entry.tag, ability_id=entry.ability_id, result=result
                 )
             )
-    return found
+    return reports

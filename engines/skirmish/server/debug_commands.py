@@ -1,7 +1,7 @@
-"""Debug commands: the basics that tests of clients use.
+"""Debug commands: the basic ones that tests of clients use.
 
-In: a live game and one command. Out: whether it changed the game in a way that no replay can
-hold. Drawings are accepted and not drawn.
+In: a live game and one command. Out: the game, changed, and whether a replay can still represent it.
+Drawings are accepted and ignored.
 """
 
 import os
@@ -15,11 +15,13 @@ from starmill.engines.skirmish.simulation import entry_points, rules
 from starmill.engines.skirmish.simulation.game import Game
 
 _MAX_CREATED = 100
-_RESOURCES = 5000  # what "all resources" adds
+_RESOURCES = 5000  # added by `all_resources`, `minerals` and `gas`
+_MAX_DELAY_SECONDS = 60.0
+_CRASH_EXIT_CODE = 139  # what a shell reports for a segmentation fault
 
 
 def apply(play: live_game.LiveGame, command: debug_pb2.DebugCommand) -> bool:
-    """Does one debug command; True if the game's replay is no longer true."""
+    """Applies one debug command. Returns True if no replay can represent the game any more."""
     kind = command.WhichOneof("command")
     if kind == "test_process":
         _test_process(command.test_process)
@@ -44,36 +46,36 @@ def apply(play: live_game.LiveGame, command: debug_pb2.DebugCommand) -> bool:
 
 
 def _test_process(test: debug_pb2.DebugTestProcess) -> None:
-    time.sleep(min(max(test.delay_ms, 0), 60_000) / 1000)
+    time.sleep(min(max(test.delay_ms / 1000, 0.0), _MAX_DELAY_SECONDS))
     if test.test == debug_pb2.DebugTestProcess.hang:
         while True:
             time.sleep(3600)
-    os._exit(0 if test.test == debug_pb2.DebugTestProcess.exit else 139)
+    os._exit(0 if test.test == debug_pb2.DebugTestProcess.exit else _CRASH_EXIT_CODE)
 
 
 def _game_state(play: live_game.LiveGame, state: int) -> None:
-    mine = play.game.world.players[play.player]
+    record = play.game.world.players[play.player]
     if state == debug_pb2.show_map:
-        mine["all_visible"] = 1 - mine["all_visible"]
+        record["all_visible"] = 1 - record["all_visible"]
     if state in (debug_pb2.all_resources, debug_pb2.minerals):
-        mine["minerals"] += _RESOURCES
+        record["minerals"] += _RESOURCES
     if state in (debug_pb2.all_resources, debug_pb2.gas):
-        mine["vespene"] += _RESOURCES
+        record["vespene"] += _RESOURCES
 
 
-def _create(play: live_game.LiveGame, wanted: debug_pb2.DebugCreateUnit) -> None:
-    known = 0 < wanted.unit_type < len(rules.unit_rules())
-    if not known or not rules.unit_rules()["known"][wanted.unit_type]:
+def _create(play: live_game.LiveGame, request: debug_pb2.DebugCreateUnit) -> None:
+    known = 0 < request.unit_type < len(rules.unit_rules())
+    if not known or not rules.unit_rules()["known"][request.unit_type]:
         return
-    place = (wanted.pos.x, wanted.pos.y)
-    if wanted.owner not in (1, 2) or not np.isfinite(place).all():
+    place = (request.pos.x, request.pos.y)
+    if request.owner not in (1, 2) or not np.isfinite(place).all():
         return
     left, bottom, right, top = play.game.map.playable
-    x = min(max(wanted.pos.x, left), right - 1)
-    y = min(max(wanted.pos.y, bottom), top - 1)
-    for _ in range(min(wanted.quantity, _MAX_CREATED)):
+    x = min(max(request.pos.x, left), right - 1)
+    y = min(max(request.pos.y, bottom), top - 1)
+    for _ in range(min(request.quantity, _MAX_CREATED)):
         entry_points.spawn(
-            play.game.world.state, wanted.unit_type, wanted.owner, x, y, 1.0
+            play.game.world.state, request.unit_type, request.owner, x, y, 1.0
         )
 
 
@@ -87,16 +89,16 @@ def _rows(game: Game, tags: list[int]) -> list[int]:
     return [int(row) for row in game.rows_of(usable)] if usable else []
 
 
-def _set_value(play: live_game.LiveGame, wanted: debug_pb2.DebugSetUnitValue) -> None:
+def _set_value(play: live_game.LiveGame, request: debug_pb2.DebugSetUnitValue) -> None:
     value_type = debug_pb2.DebugSetUnitValue
     names = {
         value_type.Energy: "energy",
         value_type.Life: "health",
         value_type.Shields: "shield",
     }
-    if not np.isfinite(wanted.value) or wanted.unit_value not in names:
+    if not np.isfinite(request.value) or request.unit_value not in names:
         return
-    for row in _rows(play.game, [wanted.unit_tag]):
-        name = names[wanted.unit_value]
+    for row in _rows(play.game, [request.unit_tag]):
+        name = names[request.unit_value]
         unit = play.game.world.units[row]
-        unit[name] = min(max(wanted.value, 0.0), float(unit[f"{name}_max"]))
+        unit[name] = min(max(request.value, 0.0), float(unit[f"{name}_max"]))

@@ -1,21 +1,15 @@
-"""Misbehaviour on order: what the real game does wrong now and then, done at a chosen point.
+"""Fault injection: faults that the real game has now and then, at a chosen point.
 
 In: the file `faults.json` in the installation, or the same JSON in the environment variable
-STARMILL_SKIRMISH_FAULTS. Out: a `FaultInjector` that the server and the game ask at each point.
+STARMILL_SKIRMISH_FAULTS. Out: a `FaultInjector`, which the server and the game ask at each point where
+a fault can happen. Must not know: the game or the protocol.
 
     {"seed": 1, "rules": [{"kind": "crash", "loop": 500, "replay": "3f9a", "player": 1,
                            "attempts": [1], "probability": 0.2}]}
 
-kind: one of KINDS. loop: from which game loop on (default 0, the first step). replay: a
-prefix of the replay's sha256, or its number in the order in which this installation first saw
-replays, from 0; left out, every replay. player: the observed player; left out, both.
-attempts: on which starts of (replay, player), counted from 1 in this installation; left out,
-on every one. probability: draws from (seed, rule, replay, player, attempt), so that a rule
-decides the same for the same attempt on any machine, in any order; default 1. seconds,
-megabytes: for `slow` and `leak`.
-Attempts are counted in `faults.state/` in the installation; delete it to start over. The first
-rule that applies is obeyed. `no_start` counts processes instead of attempts, and
-looks at no replay. Rules without a replay apply to live games too (player 0, attempt 1).
+The first rule that applies to a replay is used for it; `Rule` lists its fields. Rules without a replay apply to
+live games too, as player 0 on attempt 1. Attempts are counted in the folder `faults.state` of the
+installation; delete it to start counting again.
 """
 
 import dataclasses
@@ -32,32 +26,44 @@ from starmill.schema import errors
 VARIABLE = "STARMILL_SKIRMISH_FAULTS"
 FILE_NAME = "faults.json"
 STATE_DIR = "faults.state"
-# no_start: exits before it listens. crash: exits without a word. hang: never answers.
-# close: half of an answer, then a closed connection. garbage: bytes that do not parse.
-# wrong_id: another request's id. leak: keeps memory with each answer. slow: waits before
-# each answer. stub: the last observation has loop 2**32 - 1 and no content. short: the
-# replay ends at `loop`, with a result.
-KINDS = frozenset(
-    [
-        "no_start",
-        "crash",
-        "hang",
-        "close",
-        "garbage",
-        "wrong_id",
-        "leak",
-        "slow",
-        "stub",
-        "short",
-    ]
-)
+# Each kind of fault, with what the process does.
+KINDS = {
+    "no_start": "exits before it listens",
+    "crash": "exits without a message",
+    "hang": "stops answering",
+    "close": "sends half an answer and closes the connection",
+    "garbage": "sends bytes that do not parse",
+    "wrong_id": "answers with another request's id",
+    "leak": "allocates memory with each answer and keeps it",
+    "slow": "waits before each answer",
+    "stub": "sends a last observation with loop 2**32 - 1, a result and nothing else",
+    "short": "ends the replay early, with a result",
+}
 CRASH_EXIT_CODE = 139  # what a shell reports for a segmentation fault
 _GARBAGE = b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x00garbage"
+_ID_TAG = b"\x88\x06"  # of Response.id, a varint
+_MEGABYTE = 1 << 20
+_HANG_SECONDS = 3600.0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Rule:
-    """One order; see the module's docstring."""
+    """One fault, and when it happens.
+
+    Attributes:
+        kind: a key of KINDS.
+        loop: the game loop from which on it happens; 0 for the first step.
+        replay: a prefix of the replay's sha256, or its number, from 0, in the order in which this
+            installation first saw replays; None for all replays.
+        player: the observed player; None for both.
+        attempts: on which starts of the same replay and player it happens, counted from 1 in this
+            installation; None for all. For `no_start`, starts of a process.
+        probability: how often it happens, 0 to 1. The draw depends only on the seed, the rule's
+            index, the replay, the player and the attempt, so a rule decides the same way on any
+            machine and in any order.
+        seconds: for `slow`, how long each answer is delayed.
+        megabytes: for `leak`, how much each answer allocates.
+    """
 
     kind: str
     loop: int = 0
@@ -80,24 +86,24 @@ class Rule:
 
 
 class Sender(Protocol):
-    """The connection, as far as a fault needs it."""
+    """A connection, as far as faults need one."""
 
     def send(self, payload: bytes) -> None:
         """Sends one message."""
 
     def send_half(self, payload: bytes) -> None:
-        """Sends half of one message and closes."""
+        """Sends half of one message and closes the connection."""
 
 
 def draw(seed: int, rule: int, replay: str, player: int, attempt: int) -> float:
-    """Returns the number in [0, 1) that decides a rule's probability."""
+    """Returns the number in [0, 1) that is compared with a rule's probability."""
     text = f"{seed}:{rule}:{replay}:{player}:{attempt}"
     digest = hashlib.sha256(text.encode()).digest()
     return int.from_bytes(digest[:8], "big") / 2**64
 
 
 class FaultInjector:
-    """The rules, and which of them holds for what is being played now."""
+    """The rules, and the one that applies to what is being played now."""
 
     def __init__(
         self,
@@ -117,7 +123,11 @@ class FaultInjector:
     def load(
         cls, data_dir: str, environ: Mapping[str, str] | None = None
     ) -> "FaultInjector":
-        """Returns the orders for an installation: the variable's, else the file's, else none."""
+        """Returns the injector of an installation.
+
+        The environment variable takes precedence over the file. Without either, there are no
+        faults. Raises ConfigError if the rules are not valid.
+        """
         variables = os.environ if environ is None else environ
         file = Path(data_dir or ".") / FILE_NAME
         if variables.get(VARIABLE):
@@ -135,20 +145,24 @@ class FaultInjector:
         return cls(rules, seed=int(content.get("seed", 0)), state_dir=state)
 
     def at_start(self) -> None:
-        """Exits, if this process was told not to start."""
+        """Exits if a rule says that this process does not start."""
         if not any(rule.kind == "no_start" for rule in self._rules):
             return
         process = self._count("processes")
         for index, rule in enumerate(self._rules):
             if rule.kind == "no_start" and self._applies(index, rule, "", 0, process):
-                raise SystemExit("SC2_x64: told not to start")
+                raise SystemExit(
+                    "SC2_x64: fault injection: this process does not start"
+                )
 
     def begin(self, replay: str, player: int) -> None:
-        """Chooses the rule for a replay (its sha256, "" for a live game) that now starts."""
+        """Selects the rule for a replay that starts now.
+
+        replay: its sha256; "" for a live game. player: the observed one; 0 for a live game.
+        """
         self._active = None
         self._loop = 0
-        rules = [r for r in self._rules if r.kind != "no_start"]
-        if not rules:
+        if all(rule.kind == "no_start" for rule in self._rules):
             return
         attempt = self._count(f"{replay}-{player}") if replay else 1
         number = self._number(replay) if replay else -1
@@ -160,41 +174,41 @@ class FaultInjector:
                 return
 
     def at_loop(self, loop: int) -> None:
-        """Notes how far the game is."""
+        """Records how far the game is."""
         self._loop = loop
 
     def stop_at(self) -> int | None:
-        """Returns the loop at which a crash waits for the game, None without one."""
-        return (
-            self._active.loop if self._active and self._active.kind == "crash" else None
-        )
+        """Returns the loop on which the process crashes, None if it does not."""
+        return self._loop_of("crash")
 
     def crash(self) -> None:
         """Ends the process at once."""
         os._exit(CRASH_EXIT_CODE)
 
     def short_end(self) -> int | None:
-        """Returns the loop at which the replay is to end early, None if it is not."""
-        return (
-            self._active.loop if self._active and self._active.kind == "short" else None
-        )
+        """Returns the loop on which the replay ends early, None if it does not."""
+        return self._loop_of("short")
+
+    def _loop_of(self, kind: str) -> int | None:
+        rule = self._active
+        return rule.loop if rule is not None and rule.kind == kind else None
 
     def stub_at_end(self) -> bool:
-        """Returns whether the last observation is to be a stub."""
+        """Returns whether the last observation is a stub."""
         return self._active is not None and self._active.kind == "stub"
 
     def send(self, client: Sender, payload: bytes, request_id: int) -> bool:
-        """Sends an answer, or does what was ordered instead; False if the client is gone."""
+        """Sends an answer, or injects the fault instead; False if the client is gone."""
         rule = self._active
         try:
             if rule is None or self._loop < rule.loop:
                 client.send(payload)
                 return True
-            return self._misbehave(rule, client, payload, request_id)
+            return self._inject(rule, client, payload, request_id)
         except OSError:
             return False
 
-    def _misbehave(
+    def _inject(
         self, rule: Rule, client: Sender, payload: bytes, request_id: int
     ) -> bool:
         match rule.kind:
@@ -204,16 +218,17 @@ class FaultInjector:
             case "garbage":
                 client.send(_GARBAGE)
             case "wrong_id":
-                # The last occurrence of a field counts: this id replaces the true one.
-                client.send(payload + b"\x88\x06" + bytes([(request_id + 1) % 128]))
+                # Parsers keep the last occurrence of a field, so this id replaces the true one.
+                client.send(payload + _ID_TAG + bytes([(request_id + 1) % 128]))
             case "hang":
                 while True:
-                    time.sleep(3600)
+                    time.sleep(_HANG_SECONDS)
             case _:
                 if rule.kind == "slow":
                     time.sleep(rule.seconds)
                 if rule.kind == "leak":
-                    self._leaked.append(b"\x01" * (rule.megabytes << 20))
+                    # Not zeros: the system would not allocate pages for them.
+                    self._leaked.append(b"\x01" * (rule.megabytes * _MEGABYTE))
                 client.send(payload)
         return True
 
@@ -225,7 +240,7 @@ class FaultInjector:
         return draw(self._seed, index, replay, player, attempt) < rule.probability
 
     def _count(self, name: str) -> int:
-        """Counts one more of `name` in this installation; returns how many there are now."""
+        """Adds one to the installation's counter `name` and returns its value."""
         if self._state_dir is None:
             return 1
         self._state_dir.mkdir(parents=True, exist_ok=True)
@@ -236,19 +251,19 @@ class FaultInjector:
             return file.tell()
 
     def _number(self, replay: str) -> int:
-        """Returns the place of a replay among those this installation has seen."""
+        """Returns the number of a replay in the order in which this installation saw them."""
         if self._state_dir is None:
             return 0
         order = self._state_dir / "order"
         order.mkdir(parents=True, exist_ok=True)
-        known = order / replay
+        file = order / replay
         try:
-            with known.open("x") as file:
-                file.write(str(self._count("replays") - 1))
+            with file.open("x") as number:
+                number.write(str(self._count("replays") - 1))
         except FileExistsError:
-            while not known.read_text():  # another process is just writing it
+            while not file.read_text():  # another process is writing it now
                 time.sleep(0.01)
-        return int(known.read_text())
+        return int(file.read_text())
 
 
 def _rule(entry: dict[str, Any]) -> Rule:

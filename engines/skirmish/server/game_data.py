@@ -1,6 +1,7 @@
-"""The answer to `data`: what the game's ids mean, for clients that ask before they play.
+"""The answer to `data`: what the game's ids mean.
 
-In: which tables are wanted. Out: a ResponseData from the rules and the schema's tables.
+In: which tables the client asks for. Out: a ResponseData from the rules and the schema's tables. Must not
+know: the state of a game.
 """
 
 import numpy as np
@@ -18,6 +19,8 @@ _ATTRIBUTES = {
     "psionic": data_pb2.Psionic,
     "massive": data_pb2.Massive,
 }
+# ResponseData counts seconds at the game speed "normal".
+_NORMAL_LOOPS_PER_SECOND = 16
 _TARGETS = (
     data_pb2.AbilityData.Target.Value("None"),
     data_pb2.AbilityData.Point,
@@ -25,22 +28,22 @@ _TARGETS = (
 )
 
 
-def response(wanted: sc2api_pb2.RequestData) -> sc2api_pb2.ResponseData:
-    """Returns the tables asked for; a table's index is the id, as clients expect."""
+def response(request: sc2api_pb2.RequestData) -> sc2api_pb2.ResponseData:
+    """Returns the requested tables. An entry's index is its id, as clients expect."""
     answer = sc2api_pb2.ResponseData()
-    if wanted.ability_id:
+    if request.ability_id:
         answer.abilities.extend(_abilities())
-    if wanted.unit_type_id:
+    if request.unit_type_id:
         answer.units.extend(_units())
-    if wanted.upgrade_id:
+    if request.upgrade_id:
         answer.upgrades.extend(_upgrades())
-    if wanted.buff_id:
+    if request.buff_id:
         names = _names("buffs")
         answer.buffs.extend(
             data_pb2.BuffData(buff_id=number, name=names.get(number, ""))
             for number in range(max(names) + 1)
         )
-    if wanted.effect_id:
+    if request.effect_id:
         effects = vocab.table("effects")["effects"]
         answer.effects.extend(
             data_pb2.EffectData(effect_id=int(number), name=name, friendly_name=name)
@@ -61,7 +64,7 @@ def _abilities() -> list[data_pb2.AbilityData]:
         for f in vocab.functions()
         if f.ability_id
     }
-    found = []
+    entries = []
     for number in range(len(table)):
         entry = data_pb2.AbilityData(ability_id=number, available=False)
         if number in names:
@@ -76,12 +79,13 @@ def _abilities() -> list[data_pb2.AbilityData]:
             entry.is_building = int(rule["kind"]) == ids.KIND_BUILD
             footprint = rules.unit_rules()["footprint"][rule["makes"]]
             entry.footprint_radius = float(footprint) / 2
-        found.append(entry)
-    return found
+        entries.append(entry)
+    return entries
 
 
-def _maker(ability_rules: np.ndarray) -> dict[int, int]:
-    making = {
+def _makers(ability_rules: np.ndarray) -> dict[int, int]:
+    """Returns, by unit type, the first ability that makes units of it."""
+    kinds = {
         ids.KIND_TRAIN,
         ids.KIND_WARP,
         ids.KIND_BUILD,
@@ -91,16 +95,16 @@ def _maker(ability_rules: np.ndarray) -> dict[int, int]:
     }
     makers: dict[int, int] = {}
     for number, rule in enumerate(ability_rules):
-        if int(rule["kind"]) in making and rule["makes"]:
+        if int(rule["kind"]) in kinds and rule["makes"]:
             makers.setdefault(int(rule["makes"]), number)
     return makers
 
 
 def _units() -> list[data_pb2.UnitTypeData]:
     table = rules.unit_rules()
-    makers = _maker(rules.ability_rules())
+    makers = _makers(rules.ability_rules())
     names = _names("unit_types")
-    found = []
+    entries = []
     for number in range(len(table)):
         rule = table[number]
         known = bool(rule["known"])
@@ -109,8 +113,8 @@ def _units() -> list[data_pb2.UnitTypeData]:
             entry.name = names[number]
         if known:
             _fill_unit(entry, rule, makers)
-        found.append(entry)
-    return found
+        entries.append(entry)
+    return entries
 
 
 def _fill_unit(
@@ -121,7 +125,7 @@ def _fill_unit(
     entry.food_required = float(rule["food_halves"]) / 2
     entry.food_provided = float(rule["provides"])
     entry.build_time = float(rule["loops"])
-    entry.movement_speed = float(rule["speed"]) * 16  # per second at "normal" speed
+    entry.movement_speed = float(rule["speed"]) * _NORMAL_LOOPS_PER_SECOND
     entry.armor = float(rule["armor"])
     entry.sight_range = float(rule["sight"])
     entry.cargo_size = int(rule["cargo"])
@@ -145,7 +149,7 @@ def _fill_unit(
                 damage=float(rule[f"{prefix}_damage"]),
                 attacks=int(rule[f"{prefix}_hits"]),
                 range=float(rule[f"{prefix}_range"]),
-                speed=float(rule[f"{prefix}_cooldown"]) / 16,
+                speed=float(rule[f"{prefix}_cooldown"]) / _NORMAL_LOOPS_PER_SECOND,
             )
 
 
@@ -155,7 +159,7 @@ def _upgrades() -> list[data_pb2.UpgradeData]:
     makers = {
         int(r["upgrade_made"]): i for i, r in enumerate(table) if r["upgrade_made"]
     }
-    found = []
+    entries = []
     for number in range(max(names) + 1):
         entry = data_pb2.UpgradeData(upgrade_id=number, name=names.get(number, ""))
         if number in makers:
@@ -164,5 +168,5 @@ def _upgrades() -> list[data_pb2.UpgradeData]:
             entry.mineral_cost = int(rule["minerals"])
             entry.vespene_cost = int(rule["vespene"])
             entry.research_time = float(rule["loops"])
-        found.append(entry)
-    return found
+        entries.append(entry)
+    return entries

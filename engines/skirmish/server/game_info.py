@@ -1,6 +1,7 @@
-"""Answers that describe a game rather than its course: `game_info` and `replay_info`.
+"""The answers that describe a game: `game_info` and `replay_info`.
 
-In: a game and who plays it, or a replay's summary. Out: protocol messages.
+In: a game and its participants, or a replay's summary. Out: protocol messages. Must not know: the course
+of a game.
 """
 
 from collections.abc import Sequence
@@ -30,7 +31,7 @@ RESULT_VALUES = {
 
 
 def start_raw(game_map: maps.GameMap, enemy_starts: Sequence[int]) -> raw_pb2.StartRaw:
-    """Returns the map's grids (south row first) and where the enemy may have started."""
+    """Returns the map's grids and the enemy's possible start locations."""
     left, bottom, right, top = game_map.playable
     start = raw_pb2.StartRaw(
         map_size=common_pb2.Size2DI(x=game_map.width, y=game_map.height),
@@ -57,10 +58,10 @@ def game_info(
     observer: int | None,
     options: sc2api_pb2.InterfaceOptions,
 ) -> sc2api_pb2.ResponseGameInfo:
-    """Returns the game's description.
+    """Returns the description of a game.
 
-    observer: the player who asks, who does not know what race a random enemy got; None in a
-        replay, where both are known.
+    observer: the asking player, who does not learn the race of an enemy that requested a random
+        one; None in a replay, where both races are known.
     """
     infos = []
     for player, who in enumerate(participants, start=1):
@@ -93,9 +94,9 @@ def game_info(
 
 
 def replay_info(summary: reader.Summary) -> sc2api_pb2.ResponseReplayInfo:
-    """Returns what a replay's metadata say, for our replays and the real game's alike.
+    """Returns the description of a replay, of Skirmish or of the real game.
 
-    ReplayError if they hold what no message can.
+    Raises ReplayError if its metadata do not fit into the message.
     """
     try:
         return _replay_info(summary)

@@ -1,7 +1,8 @@
-"""A game being played: this process's player against the computer or another process.
+"""A game in progress: this process's player against the computer or against another process.
 
-In: admitted inputs, steps. Out: the game, what to report to the client, and the replay. Inputs
-are written down before they are played, player 1's before player 2's.
+In: the player's inputs and numbers of loops to play. Out: the game, what happened since it was last asked, and
+the replay. Inputs are recorded before they are played, player 1's before player 2's. Must not know:
+the protocol.
 """
 
 import dataclasses
@@ -26,7 +27,11 @@ _WATCH_LOOPS = 160
 class Seat:
     """One player before the game starts.
 
-    difficulty: 0 for a participant. build: a computer's AIBuild.
+    Attributes:
+        race: the requested race id; may be RANDOM.
+        name: the player's name; may be empty.
+        difficulty: a computer's Difficulty; 0 for a participant.
+        build: a computer's AIBuild; meaningless for a participant.
     """
 
     race: int
@@ -37,7 +42,14 @@ class Seat:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class GameSetup:
-    """Everything that both processes must agree on before the first loop."""
+    """What both processes of a game must agree on before its first loop.
+
+    Attributes:
+        map_name: the map's name, a key of `maps.MAPS`.
+        seed: the game's seed.
+        disable_fog: whether both players see the whole map.
+        seats: players 1 and 2.
+    """
 
     map_name: str
     seed: int
@@ -45,14 +57,14 @@ class GameSetup:
     seats: tuple[Seat, Seat]
 
     def setups(self) -> tuple[game.PlayerSetup, game.PlayerSetup]:
-        """Returns who starts where and as what; the seed decides what is random."""
+        """Returns each player's start and race. The seed decides what is random."""
         rng = np.random.Generator(np.random.PCG64(self.seed))
         first_start = int(rng.integers(2))
-        found = []
+        setups = []
         for index, seat in enumerate(self.seats):
             race = int(rng.integers(1, 4))
             level = bots.computer_setup(seat.difficulty)
-            found.append(
+            setups.append(
                 game.PlayerSetup(
                     race_requested=seat.race,
                     race=race if seat.race == RANDOM else seat.race,
@@ -61,11 +73,20 @@ class GameSetup:
                     all_visible=level.all_visible or self.disable_fog,
                 )
             )
-        return found[0], found[1]
+        return setups[0], setups[1]
 
 
 class LiveGame:
-    """A game under way, as this process's client plays it."""
+    """A game in progress, as this process's client plays it.
+
+    Attributes:
+        setup: what the game began with.
+        player: this process's player, 1 or 2.
+        peer: the connection to the other process; None against the computer.
+        participants: players 1 and 2, as the replay names them.
+        game: the game at its present loop.
+        touched: whether a debug command changed the game, so that no replay can represent it.
+    """
 
     def __init__(
         self,
@@ -93,7 +114,7 @@ class LiveGame:
         self.start()
 
     def start(self) -> None:
-        """Begins the game, or begins it anew."""
+        """Starts the game, or starts it over."""
         game_map = maps.MAPS[self.setup.map_name]
         self.game = game.Game(game_map, self.setup.setups(), self.setup.seed)
         first, second = self.participants
@@ -109,14 +130,14 @@ class LiveGame:
             if seat.difficulty
         }
         self._pending: list[game.Input] = []
-        self._taken: list[tuple[int, game.Input]] = []
+        self._actions: list[tuple[int, game.Input]] = []
         self._dead: list[int] = []
         self._refused: list[game.CommandError] = []
-        self.touched = False  # a debug command changed what no replay can hold
+        self.touched = False
 
     @property
     def ended(self) -> bool:
-        """Whether there is a result."""
+        """Whether the game has a result."""
         return self.game.result is not None
 
     @property
@@ -129,7 +150,7 @@ class LiveGame:
         self._pending += inputs
 
     def step(self, loops: int, chat: Sequence[str] = ()) -> None:
-        """Plays that many loops, fewer if the game ends."""
+        """Plays this many loops, or fewer if the game ends. chat: lines for the other process."""
         target = self.game.loop + loops
         if self.peer is not None and loops:
             self.peer.announce(self.game.loop, target, self._pending, chat)
@@ -148,7 +169,7 @@ class LiveGame:
         self._drain()
 
     def _quiet_until(self, target: int) -> int:
-        """Returns the loop up to which nobody will do anything, at most `target`."""
+        """Returns the loop before which no player gives inputs, at most `target`."""
         loop = self.game.loop
         if self._pending or self.peer is not None:
             return loop
@@ -166,7 +187,9 @@ class LiveGame:
             here = self.peer.wait_for(loop)
             by_player[other] = self.peer.take(loop) if here else [game.Leave(other)]
         admitted = self._recorder.admit(by_player[1] + by_player[2])
-        self._taken += [(loop, item) for item in admitted if item.player == self.player]
+        self._actions += [
+            (loop, item) for item in admitted if item.player == self.player
+        ]
         self.game.step(admitted)
 
     def _drain(self) -> None:
@@ -175,7 +198,10 @@ class LiveGame:
         self._refused += self.game.take_errors()
 
     def leave(self, loser: int | None = None) -> None:
-        """Surrenders (or makes the other surrender, for debugging), and tells the other side."""
+        """Surrenders, and tells the other process.
+
+        loser: the player who surrenders, for debugging; None for this process's player.
+        """
         if self.game.result is not None:
             return
         self._pending.append(game.Leave(loser or self.player))
@@ -187,9 +213,9 @@ class LiveGame:
         self.game.step(admitted)
 
     def take_actions(self) -> Sequence[tuple[int, game.Input]]:
-        """Returns what this process's player did since the last call, with its loops."""
-        taken, self._taken = self._taken, []
-        return taken
+        """Returns (loop, input) of this process's player since the last call."""
+        actions, self._actions = self._actions, []
+        return actions
 
     def take_errors(self) -> list[game.CommandError]:
         """Returns the commands refused since the last call."""
@@ -202,26 +228,26 @@ class LiveGame:
         return dead
 
     def replay(self) -> bytes:
-        """Returns the replay of the game so far; EngineError if debugging changed the game."""
+        """Returns the replay of the game so far; EngineError if a debug command changed the game."""
         if self.touched:
             raise errors.EngineError("debug commands changed the game: no replay")
         self._drain()
         return self._recorder.replay()
 
     def close(self) -> None:
-        """Breaks the game off."""
+        """Closes the connection to the other process."""
         if self.peer is not None:
             self.peer.close()
 
 
 def setup_to_json(setup: GameSetup) -> dict[str, Any]:
-    """Returns a setup as the host sends it to whoever joins."""
+    """Returns the setup as the JSON values that a host sends to the process that joins."""
     return dataclasses.asdict(setup)
 
 
 def setup_from_json(values: dict[str, Any] | None) -> GameSetup:
-    """Returns the setup that the host sent; EngineError if it sent none."""
+    """Returns the setup that a host sent; EngineError if it sent none."""
     if values is None:
-        raise errors.EngineError("the host broke off before the game began")
+        raise errors.EngineError("the host closed the connection before the game began")
     first, second = (Seat(**seat) for seat in values["seats"])
     return GameSetup(**{**values, "seats": (first, second)})

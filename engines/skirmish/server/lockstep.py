@@ -1,9 +1,9 @@
-"""Two processes, one game: both simulate it, and tell each other what their players do.
+"""Two processes that play one game: both simulate it and exchange their players' inputs.
 
-In: a TCP connection on the ports that the clients agreed on. Out: the other side's inputs, loop
-by loop. A side announces "on loop L these inputs, and nothing else until loop L + n" when its
-client steps; a loop is played once both sides have covered it. Messages are JSON behind
-a length.
+In: a TCP connection on the ports that the clients agreed on. Out: the other side's inputs, loop by loop.
+When its client steps, a side announces "on loop L these inputs, and no others before loop L + n". A loop
+is played once both sides have covered it. A message is JSON with its length in front. Must not know: the
+protocol of the game's clients.
 """
 
 import dataclasses
@@ -28,7 +28,9 @@ _KINDS: dict[str, Callable[..., game.Input]] = {
         game.Leave,
     )
 }
+_LENGTH = struct.Struct(">I")
 _RETRY_SECONDS = 0.05
+_ATTEMPT_SECONDS = 5.0
 CONNECT_SECONDS = 60.0
 
 
@@ -47,8 +49,9 @@ def decode_input(values: Sequence[Any]) -> game.Input:
 class Peer:
     """The other process.
 
-    covered: the other side's inputs are known for all loops below this one.
-    gone: the other side left or broke off; nothing more will come.
+    Attributes:
+        covered: the other side's inputs are known for all loops below this one.
+        gone: whether the connection is closed; nothing more arrives then.
     """
 
     def __init__(self, connection: socket.socket) -> None:
@@ -60,19 +63,19 @@ class Peer:
         self.gone = False
 
     def send(self, message: dict[str, Any]) -> None:
-        """Sends one message; a broken connection is noticed, not raised."""
+        """Sends one message. If the connection is closed, sets `gone` and raises nothing."""
         data = json.dumps(message).encode()
         try:
-            self._socket.sendall(struct.pack(">I", len(data)) + data)
+            self._socket.sendall(_LENGTH.pack(len(data)) + data)
         except OSError:
             self.gone = True
 
     def receive(self) -> dict[str, Any] | None:
-        """Returns the next message; None once the connection is closed."""
-        head = self._exactly(4)
+        """Returns the next message, None if the connection is closed."""
+        head = self._exactly(_LENGTH.size)
         if head is None:
             return None
-        data = self._exactly(struct.unpack(">I", head)[0])
+        data = self._exactly(_LENGTH.unpack(head)[0])
         if data is None:
             return None
         message: dict[str, Any] = json.loads(data)
@@ -103,7 +106,7 @@ class Peer:
         self.send({"loop": loop, "until": until, "inputs": values, "chat": list(chat)})
 
     def wait_for(self, loop: int) -> bool:
-        """Waits until `loop` is covered; False if the other side has gone before that."""
+        """Waits until `loop` is covered; False if the connection closes before that."""
         while self.covered <= loop:
             message = self.receive()
             if message is None:
@@ -116,7 +119,7 @@ class Peer:
         return True
 
     def take(self, loop: int) -> list[game.Input]:
-        """Returns the other side's inputs of a covered loop."""
+        """Returns the other side's inputs of a covered loop, and forgets them."""
         return self._inputs.pop(loop, [])
 
     def take_chat(self) -> list[str]:
@@ -125,35 +128,39 @@ class Peer:
         return chat
 
     def close(self) -> None:
-        """Breaks the connection off."""
+        """Closes the connection."""
         self.gone = True
         self._socket.close()
 
 
 def host(address: str, port: int, timeout_seconds: float = CONNECT_SECONDS) -> Peer:
-    """Waits for the other process on this port; EngineError if nobody comes."""
+    """Waits for the other process on this port; EngineError if it does not connect in time."""
     try:
         with socket.create_server((address, port)) as listener:
             listener.settimeout(timeout_seconds)
             connection, _ = listener.accept()
     except OSError as error:
         raise errors.EngineError(
-            f"port {port}: nobody joined in {timeout_seconds:g} s ({error})"
+            f"port {port}: expected another process to join within {timeout_seconds:g} s, "
+            f"found none ({error})"
         ) from error
     connection.settimeout(None)
     return Peer(connection)
 
 
 def join(address: str, port: int, timeout_seconds: float = CONNECT_SECONDS) -> Peer:
-    """Connects to the process that waits on this port; EngineError if there is none."""
+    """Connects to the process that waits on this port; EngineError if none does in time."""
     deadline = time.monotonic() + timeout_seconds
     while True:
         try:
-            connection = socket.create_connection((address, port), timeout=5.0)
+            connection = socket.create_connection(
+                (address, port), timeout=_ATTEMPT_SECONDS
+            )
         except OSError as error:
             if time.monotonic() > deadline:
                 raise errors.EngineError(
-                    f"{address}:{port}: no game to join in {timeout_seconds:g} s"
+                    f"{address}:{port}: expected a game to join within {timeout_seconds:g} s, "
+                    "found none"
                 ) from error
             time.sleep(_RETRY_SECONDS)
             continue

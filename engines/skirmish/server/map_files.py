@@ -1,8 +1,8 @@
-"""Map files: what clients look for under `Maps` and hand back to the game as `map_data`.
+"""Map files: what clients look for under `Maps` and send to the game as `map_data`.
 
-A file is a small MPQ archive that names one of Skirmish's maps; the terrain itself is drawn by
-`maps`. Files stand under their own names, and under the names of ladder maps that clients know,
-so that `SC2Env(map_name="Acropolis")` finds something to play on.
+In: a map's name or a file's content. Out: the other. A file is a small MPQ archive that names one of
+Skirmish's maps; `maps` builds the terrain itself. Each map has a file of its own name, and files with
+the names of ladder maps, so that `SC2Env(map_name="Acropolis")` works.
 """
 
 import io
@@ -17,7 +17,7 @@ from starmill.engines.skirmish.simulation import maps
 from starmill.schema import errors
 
 MEMBER = "skirmish.map.json"
-# Path under Maps -> our map. The dataset's ten maps, and pysc2's usual small ones.
+# Path under `Maps` -> Skirmish's map: the dataset's ten maps, and small ones that pysc2 users know.
 _ALIASES = {
     "Ladder2019Season3/AcropolisLE.SC2Map": "Amber Basin",
     "Ladder2019Season1/AutomatonLE.SC2Map": "Frost Hollow",
@@ -36,14 +36,14 @@ _ALIASES = {
 
 
 def own_path(name: str) -> str:
-    """Returns the path of a map's own file under `Maps`."""
+    """Returns the path under `Maps` of the file that bears a map's own name."""
     return f"Skirmish/{name.replace(' ', '')}.SC2Map"
 
 
 def files() -> dict[str, bytes]:
-    """Returns all map files, path under `Maps` -> content."""
-    found = {own_path(name): _content(name) for name in maps.MAPS}
-    return found | {path: _content(name) for path, name in _ALIASES.items()}
+    """Returns the content of all map files by path under `Maps`."""
+    own = {own_path(name): _content(name) for name in maps.MAPS}
+    return own | {path: _content(name) for path, name in _ALIASES.items()}
 
 
 def _content(name: str) -> bytes:
@@ -52,25 +52,27 @@ def _content(name: str) -> bytes:
 
 
 def map_of_data(data: bytes) -> maps.GameMap:
-    """Returns the map that a map file names; FormatError if it is none of ours."""
+    """Returns the map that a file names; FormatError if it is not a map file of Skirmish."""
     try:
         archive = mpyq.MPQArchive(io.BytesIO(data), listfile=False)
         content = json.loads(archive.read_file(MEMBER) or b"null")
         return maps.MAPS[content["map"]]
     except reader.DAMAGE as error:
-        raise errors.FormatError(f"not a map file of Skirmish: {error!r}") from error
+        raise errors.FormatError(
+            f"map file: expected one of Skirmish, found damage or another game's: {error!r}"
+        ) from error
 
 
 def map_of_name(text: str) -> maps.GameMap | None:
-    """Returns the map of a title or path such as "Melee/Simple64.SC2Map", None if unknown."""
+    """Returns the map of a title or path such as "Melee/Simple64.SC2Map", None if there is none."""
     stem = PurePosixPath(text.replace("\\", "/")).stem
-    wanted = _plain(stem.removeprefix("Skirmish "))
+    plain_name = _plain(stem.removeprefix("Skirmish "))
     for name, game_map in maps.MAPS.items():
-        if _plain(name) == wanted:
+        if _plain(name) == plain_name:
             return game_map
     for path, name in _ALIASES.items():
         alias = _plain(PurePosixPath(path).stem)
-        if wanted in (alias, alias.removesuffix("le")):
+        if plain_name in (alias, alias.removesuffix("le")):
             return maps.MAPS[name]
     return None
 

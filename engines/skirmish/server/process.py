@@ -1,9 +1,9 @@
-"""The process behind `SC2_x64`: command line, socket, websocket; one client, then it exits.
+"""The process behind `SC2_x64`: command line, socket, websocket.
 
-In: the game's own flags (`-listen -port -dataDir -tempDir -dataVersion`, others are skipped).
-Out: protobuf answers at `/sc2api`. One thread reads a request and writes its answer, as the
-protocol has only one request at a time. `ping` and `quit` are answered here: the game itself
-takes a second to import, and does so in the background while the client connects.
+In: the game's own flags (`-listen -port -dataDir -tempDir -dataVersion`; others are ignored). Out: protobuf
+responses at `/sc2api`, to one client; then the process exits. One thread reads a request and writes its response,
+since the protocol allows one request at a time. `ping` and `quit` are answered here, because importing the
+game takes a second; a thread imports it while the client connects. Must not know: what requests mean.
 """
 
 import dataclasses
@@ -33,7 +33,7 @@ _LOG = logging.getLogger(__name__)
 _PATH = "/sc2api"
 _RECEIVE_BYTES = 1 << 20
 _HANDSHAKE_SECONDS = 5.0
-# Flags of the real game that take a value, besides ours; they are accepted and unused.
+# Flags of the real game that take a value and that this game ignores.
 _VALUE_FLAGS = frozenset(
     [
         "displayMode",
@@ -51,7 +51,15 @@ _ID_TAG = protobuf.tag(97, protobuf.VARINT)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Flags:
-    """The command line. base_build: which version to be; the launcher adds it."""
+    """The command line.
+
+    Attributes:
+        port: the port to listen on.
+        listen: the address to listen on.
+        data_dir: the installation's folder; "" if there is none.
+        temp_dir, data_version: accepted and ignored.
+        base_build: the build of the version to be; the launcher passes it.
+    """
 
     port: int
     listen: str = "127.0.0.1"
@@ -62,19 +70,23 @@ class Flags:
 
 
 class GameSession(Protocol):
-    """What answers the requests; see `session.Session`."""
+    """What answers requests; see `session.Session`.
+
+    Attributes:
+        status: the value of sc2api's Status that each response carries.
+    """
 
     status: int
 
     def answer(self, request: sc2api_pb2.Request) -> bytes:
-        """Returns the fields of the Response, without id and status."""
+        """Returns the bytes of the Response without id and status."""
 
     def close(self) -> None:
-        """Ends whatever is going on."""
+        """Ends the game or replay, if there is one."""
 
 
 def parse_flags(arguments: Sequence[str]) -> Flags:
-    """Returns the flags; SystemExit with a message if the port is missing or no number."""
+    """Returns the flags; SystemExit with a message if the port is missing or not a number."""
     names = {
         "listen": "listen",
         "port": "port",
@@ -83,28 +95,28 @@ def parse_flags(arguments: Sequence[str]) -> Flags:
         "dataVersion": "data_version",
         "baseBuild": "base_build",
     }
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     rest = iter(arguments)
     for argument in rest:
         name = argument.lstrip("-")
         if name in names:
-            found[names[name]] = next(rest, "")
+            values[names[name]] = next(rest, "")
         elif name in _VALUE_FLAGS:
             next(rest, None)
     numbers = {}
     for name in ("port", "base_build"):
-        text = found.pop(name, "")
+        text = values.pop(name, "")
         if text and not text.isdigit():
             raise SystemExit(f"SC2_x64: -{name}: expected a number, found {text!r}")
         if text:
             numbers[name] = int(text)
     if "port" not in numbers:
         raise SystemExit("SC2_x64: -port is required")
-    return Flags(**found, **numbers)  # type: ignore[arg-type]  # names are checked above
+    return Flags(**values, **numbers)  # type: ignore[arg-type]  # names are checked above
 
 
 class Client:
-    """One websocket connection, blocking; frames are assembled, close is answered."""
+    """One blocking websocket connection, which joins the frames of a message."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._socket = connection
@@ -114,15 +126,17 @@ class Client:
         self._events: Iterator[object] = iter(())
 
     def handshake(self) -> bool:
-        """Returns True once the client speaks websocket at our path; False if it does not."""
-        # Whoever connects and says nothing must not keep the real client out.
+        """Returns whether the client opens a websocket at the game's path."""
+        # A connection that stays silent must not block the real client.
         self._socket.settimeout(_HANDSHAKE_SECONDS)
         request = self._next_event()
         if not isinstance(request, HttpRequest):
             return False
         if request.path.split("?")[0] != _PATH:
             self._protocol.send_response(
-                self._protocol.reject(HTTPStatus.NOT_FOUND, f"only {_PATH} is here\n")
+                self._protocol.reject(
+                    HTTPStatus.NOT_FOUND, f"expected the path {_PATH}\n"
+                )
             )
             self._flush()
             return False
@@ -133,10 +147,10 @@ class Client:
         return response.status_code == HTTPStatus.SWITCHING_PROTOCOLS
 
     def messages(self) -> Iterator[bytes]:
-        """Yields each message's bytes, text or binary, until the client is gone."""
+        """Yields the bytes of each message, text or binary, until the client is gone."""
         parts: list[bytes] = []
         while (event := self._next_event()) is not None:
-            # Requests come as text frames of bytes that are rarely UTF-8: never decoded.
+            # Some clients send requests in text frames although they are not UTF-8: do not decode them.
             if not isinstance(event, Frame) or event.opcode not in (
                 Opcode.TEXT,
                 Opcode.BINARY,
@@ -149,7 +163,7 @@ class Client:
                 parts = []
 
     def send(self, payload: bytes) -> None:
-        """Sends one binary message; OSError if the client is going or gone."""
+        """Sends one binary message; OSError if the connection is closing or closed."""
         try:
             self._protocol.send_binary(payload)
         except InvalidState as error:
@@ -157,14 +171,14 @@ class Client:
         self._flush()
 
     def send_half(self, payload: bytes) -> None:
-        """Sends the first half of a message's frame and drops the connection: a fault."""
+        """Sends the first half of a message's frame and closes the connection, as a fault does."""
         self._protocol.send_binary(payload)
         data = b"".join(self._protocol.data_to_send())
         self._socket.sendall(data[: len(data) // 2])
         self.close()
 
     def close(self) -> None:
-        """Drops the connection."""
+        """Closes the connection."""
         self._socket.close()
 
     def _flush(self) -> None:
@@ -197,7 +211,7 @@ class Client:
 
 
 class Server:
-    """Answers one client's messages; the game is imported by a thread meanwhile."""
+    """Answers one client's messages, while a thread imports the game."""
 
     def __init__(self, flags: Flags, injector: faults.FaultInjector) -> None:
         self._flags = flags
@@ -226,19 +240,21 @@ class Server:
         if self._session is None:
             self._loader.join()
             if not self._loaded:
-                raise SystemExit("SC2_x64: the game could not be loaded")
+                raise SystemExit(
+                    "SC2_x64: the game could not be imported; the error is above"
+                )
             self._session = self._loaded[0]
         return self._session
 
     @property
     def status(self) -> int:
-        """The status that every answer carries."""
+        """The value of Status that each response carries."""
         if self._session is None:
             return int(sc2api_pb2.launched)
         return self._session.status
 
     def serve(self, client: Client) -> None:
-        """Answers until the client quits or is gone."""
+        """Answers requests until the client quits or is gone."""
         for message in client.messages():
             request = sc2api_pb2.Request()
             try:
@@ -273,7 +289,7 @@ class Server:
             return response.SerializeToString(), True
         try:
             return self._game().answer(request), False
-        except Exception as error:  # noqa: BLE001  # the game outlives any request
+        except Exception as error:  # noqa: BLE001  # the game survives any request
             _LOG.exception("request %s failed", kind)
             return _error_fields(f"{kind}: {type(error).__name__}: {error}"), False
 
@@ -283,7 +299,7 @@ def _error_fields(*texts: str) -> bytes:
 
 
 def _accept(listener: socket.socket) -> Client:
-    """Returns the first client that completes the handshake; others are turned away."""
+    """Returns the first client that completes the handshake; closes other connections."""
     while True:
         connection, _ = listener.accept()
         client = Client(connection)
@@ -293,12 +309,12 @@ def _accept(listener: socket.socket) -> Client:
 
 
 def _terminate(number: int, frame: object) -> None:
-    # At once: clients repeat the signal, which would interrupt an orderly exit half-way.
+    # Exit at once: clients repeat the signal, which would interrupt an orderly exit.
     os._exit(0)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the game until its client has gone; returns the process's exit code."""
+    """Runs the game until its client is gone. Returns the process's exit code."""
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
     signal.signal(signal.SIGTERM, _terminate)
     flags = parse_flags(sys.argv[1:] if arguments is None else arguments)

@@ -1,7 +1,7 @@
-"""Answers to `query`: how far it is, what a unit can do, whether a building fits.
+"""Answers to `query`: path lengths, what a unit can do, and whether a building fits.
 
-In: a game, the asking player, the request. Out: a ResponseQuery. Distances are shortest ways over
-the coarse grid that the game's own paths use.
+In: a game, the asking player, the request. Out: a ResponseQuery. Path lengths are measured on the
+coarse grid that the game's own pathfinding uses.
 """
 
 import heapq
@@ -18,6 +18,7 @@ from starmill.engines.skirmish.simulation import (
 )
 from starmill.engines.skirmish.simulation.game import Game
 
+_TAG_LIMIT = 1 << 62  # the game's arrays hold signed numbers
 _CELL = 2.0  # world units per cell of the coarse grid
 _MOVES = tuple(
     (dy, dx, float(np.hypot(dy, dx)) * _CELL)
@@ -28,31 +29,33 @@ _MOVES = tuple(
 
 
 def response(
-    game: Game, player: int, wanted: query_pb2.RequestQuery
+    game: Game, player: int, request: query_pb2.RequestQuery
 ) -> query_pb2.ResponseQuery:
     """Returns the answers, in the order of the questions."""
     answer = query_pb2.ResponseQuery()
-    for question in wanted.pathing:
+    for question in request.pathing:
         answer.pathing.add(distance=_pathing(game, question))
-    for asked in wanted.abilities:
+    for asked in request.abilities:
         entry = answer.abilities.add(unit_tag=asked.unit_tag)
         rows = _rows(game, asked.unit_tag)
         if not len(rows) or game.world.units["owner"][rows[0]] != player:
             continue
         row = int(rows[0])
         entry.unit_type_id = int(game.world.units["unit_type"][row])
-        found = game.available_abilities(
-            row, ignore_cost=wanted.ignore_resource_requirements
+        abilities = game.available_abilities(
+            row, ignore_cost=request.ignore_resource_requirements
         )
-        entry.abilities.extend(selection_panels.available(ability) for ability in found)
-    for place in wanted.placements:
+        entry.abilities.extend(
+            selection_panels.available(ability) for ability in abilities
+        )
+    for place in request.placements:
         code = _placement(game, player, place)
         answer.placements.add(result=code)  # type: ignore[arg-type]  # the enum's numbers
     return answer
 
 
 def _rows(game: Game, tag: int) -> np.ndarray:
-    return game.rows_of([tag]) if 0 < tag < 1 << 62 else np.zeros(0, np.int64)
+    return game.rows_of([tag]) if 0 < tag < _TAG_LIMIT else np.zeros(0, np.int64)
 
 
 def _placement(
@@ -60,16 +63,16 @@ def _placement(
 ) -> int:
     if not 0 < place.ability_id < rules.ABILITY_LIMIT:
         return action_results.NOT_SUPPORTED
-    made = int(rules.ability_rules()["makes"][place.ability_id])
+    building = int(rules.ability_rules()["makes"][place.ability_id])
     x, y = place.target_pos.x, place.target_pos.y
     inside = 0.0 <= x < game.map.width and 0.0 <= y < game.map.height
-    if not made or not inside:
+    if not building or not inside:
         return action_results.CANT_BUILD_LOCATION_INVALID
-    return int(entry_points.placement_error(game.world.state, player, made, x, y))
+    return int(entry_points.placement_error(game.world.state, player, building, x, y))
 
 
 def _pathing(game: Game, question: query_pb2.RequestQueryPathing) -> float:
-    """Returns the length of the way, 0 if there is none (as the real game does)."""
+    """Returns the length of the path, 0 if there is none (like the real game)."""
     end = (question.end_pos.x, question.end_pos.y)
     start = (question.start_pos.x, question.start_pos.y)
     if question.HasField("unit_tag"):
@@ -79,8 +82,8 @@ def _pathing(game: Game, question: query_pb2.RequestQueryPathing) -> float:
         unit = game.world.units[rows[0]]
         start = (float(unit["x"]), float(unit["y"]))
         if unit["flying"]:
-            far = float(np.hypot(end[0] - start[0], end[1] - start[1]))
-            return far if np.isfinite(far) else 0.0
+            length = float(np.hypot(end[0] - start[0], end[1] - start[1]))
+            return length if np.isfinite(length) else 0.0
     if not np.isfinite([*start, *end]).all():
         return 0.0
     return path_length(game.world.walkable, start, end)
@@ -89,7 +92,7 @@ def _pathing(game: Game, question: query_pb2.RequestQueryPathing) -> float:
 def path_length(
     walkable: np.ndarray, start: tuple[float, float], end: tuple[float, float]
 ) -> float:
-    """Returns the length of the shortest way over walkable cells [H/2, W/2], 0 if none."""
+    """Returns the length of the shortest path over walkable cells [H/2, W/2], 0 if there is none."""
     height, width = walkable.shape
     first = (int(start[1] // _CELL), int(start[0] // _CELL))
     last = (int(end[1] // _CELL), int(end[0] // _CELL))
@@ -117,7 +120,7 @@ def path_length(
 def _neighbours(
     walkable: np.ndarray, cell: tuple[int, int], length: float
 ) -> Iterator[tuple[float, tuple[int, int]]]:
-    """Yields the walkable cells around one, with the length of the way so far."""
+    """Yields the walkable cells around a cell, each with the length of the path to it."""
     height, width = walkable.shape
     for dy, dx, cost in _MOVES:
         row, column = cell[0] + dy, cell[1] + dx

@@ -1,7 +1,8 @@
-"""A replay played again: the recorded inputs on their loops, seen by one player.
+"""A replay under playback: the recorded inputs on their loops, observed by one player.
 
-In: a `Recording`. Out: the game at any later loop, the actions that were taken since the last
-look, and the result. The file's end is the end: whoever surrendered does so on its last loop.
+In: a `Recording` and numbers of loops to play. Out: the game at any later loop, the actions and deaths since
+they were last taken, and the result. The playback ends on the file's last loop, on which recorded
+surrenders apply. Must not know: the protocol.
 """
 
 from collections.abc import Sequence
@@ -10,13 +11,19 @@ from starmill.engines.skirmish.replays import reader
 from starmill.engines.skirmish.server import faults
 from starmill.engines.skirmish.simulation import game, records
 
-# The game's ring of events is emptied at least this often.
+# The game's events are collected at least this often, before their buffer is full.
 _CHUNK_LOOPS = 512
 _DIED = records.EVENT_DIED
 
 
 class ReplayPlayback:
-    """One replay under way. `player` is who is observed."""
+    """One replay under playback.
+
+    Attributes:
+        game: the game at the loop that the playback has reached.
+        player: the observed player, 1 or 2.
+        recording: the replay's content.
+    """
 
     def __init__(
         self,
@@ -34,9 +41,9 @@ class ReplayPlayback:
             self._end = min(self._end, early)
         self._input_loops = sorted(loop for loop in recording.inputs)
         self._next = 0
-        self._taken: list[tuple[int, game.Input]] = []
+        self._actions: list[tuple[int, game.Input]] = []
         self._dead: list[int] = []
-        self._left = False
+        self._is_finished = False
         self._finish()
 
     @property
@@ -46,13 +53,13 @@ class ReplayPlayback:
 
     @property
     def results(self) -> dict[int, str] | None:
-        """Results by player once the replay is over; "undecided" if it stops before one."""
+        """Results by player; None before the end, "undecided" if the game was not over by then."""
         if not self.ended:
             return None
         return self.game.result or {1: "undecided", 2: "undecided"}
 
     def step(self, loops: int) -> None:
-        """Plays that many loops, fewer if the replay ends."""
+        """Plays this many loops, or fewer if the replay ends."""
         target = min(self.game.loop + loops, self._end)
         crash = self._injector.stop_at()
         while self.game.loop < target and self.game.result is None:
@@ -69,7 +76,7 @@ class ReplayPlayback:
         if due == loop:
             self._next += 1
             inputs = self.recording.inputs[loop]
-            self._taken += [(loop, item) for item in inputs]
+            self._actions += [(loop, item) for item in inputs]
             self.game.step(inputs)
         else:
             chunk = min(target, due, loop + _CHUNK_LOOPS) - loop
@@ -84,20 +91,21 @@ class ReplayPlayback:
         return self._next < len(self._input_loops)
 
     def _finish(self) -> None:
-        """Lets those who leave on the last loop leave, as the file says they did."""
-        if self._left or self.game.result is not None or self.game.loop < self._end:
+        """Applies surrenders on the last loop."""
+        is_over = self.game.result is not None
+        if self._is_finished or is_over or self.game.loop < self._end:
             return
-        self._left = True
+        self._is_finished = True
         inputs = self.recording.inputs.get(self.game.loop, [])
-        leaving = [item for item in inputs if isinstance(item, game.Leave)]
-        if leaving and self.recording.result is not None:
-            self.game.step(leaving)
+        surrenders = [item for item in inputs if isinstance(item, game.Leave)]
+        if surrenders and self.recording.result is not None:
+            self.game.step(surrenders)
 
     def take_actions(self) -> Sequence[tuple[int, game.Input]]:
-        """Returns what the observed player did since the last call, with its loops."""
-        taken = [entry for entry in self._taken if entry[1].player == self.player]
-        self._taken = []
-        return taken
+        """Returns (loop, input) of the observed player since the last call."""
+        actions = [entry for entry in self._actions if entry[1].player == self.player]
+        self._actions = []
+        return actions
 
     def take_dead(self) -> list[int]:
         """Returns the tags of units that died since the last call."""

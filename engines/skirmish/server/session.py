@@ -1,13 +1,11 @@
 """One client's requests: which are allowed in which state, and what they do.
 
-In: `sc2api.Request`s. Out: the bytes of the Response, without id and status. States, errors and
-their texts are those of the real game, as far as its clients rely on them.
+In: `sc2api.Request`s. Out: the bytes of the Response, without id and status. States, errors and their texts are
+those of the real game, as far as its clients depend on them. Must not know: sockets.
 """
 
-import hashlib
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 from starmill.converters.protos import sc2api_pb2
 from starmill.engines.skirmish import versions, warmup
@@ -16,7 +14,6 @@ from starmill.engines.skirmish.observation import (
     selection_panels,
 )
 from starmill.engines.skirmish.observation.observer import Interface, Observer
-from starmill.engines.skirmish.replays import reader as replay_reader
 from starmill.engines.skirmish.server import (
     action_reader,
     debug_commands,
@@ -28,6 +25,7 @@ from starmill.engines.skirmish.server import (
     map_files,
     queries,
     replay_playback,
+    replay_requests,
 )
 from starmill.engines.skirmish.simulation import maps
 from starmill.schema import errors, protobuf
@@ -39,18 +37,22 @@ _STATE_NAMES: dict[int, str] = {
 }
 _UI_DATA = 8  # Observation.ui_data
 _OBSERVATION_FIELD = 10  # Response.observation
-_STUB_LOOP = 0xFFFFFFFF
+_STUB_LOOP = 0xFFFFFFFF  # the real game's, in observations that are stubs
 _PLAYING = (IN_GAME, IN_REPLAY, ENDED)
 _ANY = (LAUNCHED, INIT, IN_GAME, IN_REPLAY, ENDED)
-_MAX_STEP = 1_000_000
+_MAX_STEP_LOOPS = 1_000_000
 
 
 class RequestError(Exception):
-    """A request that is answered with an error text."""
+    """A request that cannot be answered; the client gets the text."""
 
 
 class Session:
-    """What the server has been asked so far, and what is being played."""
+    """The state of one client's requests: what is created, and what is being played.
+
+    Attributes:
+        status: the value of sc2api's Status that each response carries.
+    """
 
     def __init__(
         self,
@@ -74,32 +76,35 @@ class Session:
         self._disable_fog = False
         self._chat: list[sc2api_pb2.ChatReceived] = []
         self._chat_out: list[str] = []
-        # What the client did on the screen or through the interface comes back in that form.
+        # Observations report actions on the screen or the interface in the form the client used.
         self._on_screen: list[sc2api_pb2.Action] = []
         self._uses_screen = False
         self._saved_maps: dict[str, bytes] = {}
         self._clock: float | None = None
 
     def close(self) -> None:
-        """Ends whatever is going on."""
+        """Ends the game or replay, if there is one."""
         if isinstance(self._play, live_game.LiveGame):
             self._play.close()
         self._play = None
 
     def answer(self, request: sc2api_pb2.Request) -> bytes:
-        """Returns the fields of the Response to one request."""
+        """Returns the bytes of the Response to one request, without id and status."""
         kind = request.WhichOneof("request")
         handler = _HANDLERS.get(kind or "")
         try:
             if kind is None or handler is None:
                 raise RequestError(
-                    f"the request {kind or 'without content'} is unknown"
+                    f"expected a request of the protocol, found {kind or 'none'}"
                 )
             states, method = handler
             self._check_state(kind, states)
             self._keep_time()
             return method(self, request)
-        except (RequestError, UnicodeDecodeError) as error:  # a string that is none
+        except (
+            RequestError,
+            UnicodeDecodeError,
+        ) as error:  # or a string that is not UTF-8
             return sc2api_pb2.Response(error=[str(error)]).SerializeToString()
 
     def _check_state(self, kind: str, states: tuple[int, ...]) -> None:
@@ -115,7 +120,7 @@ class Session:
         raise RequestError(f"{kind} is not supported in state {state}")
 
     def _keep_time(self) -> None:
-        """Plays the loops that are due when the game runs in real time."""
+        """Plays the loops that are due, if the game runs in real time."""
         if self._clock is None or self.status != IN_GAME or self._play is None:
             return
         due = int((time.monotonic() - self._clock) * LOOPS_PER_SECOND)
@@ -130,10 +135,10 @@ class Session:
     # Starting and leaving
 
     def _available_maps(self, request: sc2api_pb2.Request) -> bytes:
-        found = sc2api_pb2.ResponseAvailableMaps(
+        answer = sc2api_pb2.ResponseAvailableMaps(
             local_map_paths=sorted(map_files.files())
         )
-        return sc2api_pb2.Response(available_maps=found).SerializeToString()
+        return sc2api_pb2.Response(available_maps=answer).SerializeToString()
 
     def _save_map(self, request: sc2api_pb2.Request) -> bytes:
         self._saved_maps[lobby.text(request.save_map.map_path)] = (
@@ -143,55 +148,53 @@ class Session:
         return sc2api_pb2.Response(save_map=answer).SerializeToString()
 
     def _create_game(self, request: sc2api_pb2.Request) -> bytes:
-        wanted = request.create_game
+        create = request.create_game
         answer = sc2api_pb2.ResponseCreateGame()
         error = sc2api_pb2.ResponseCreateGame
         self._leave_current()
         self.status = LAUNCHED
-        found = lobby.find_map(wanted, self._saved_maps, self._maps_dir)
-        if not isinstance(found, maps.GameMap):
-            answer.error, answer.error_details = found
-        elif not wanted.player_setup:
+        game_map = lobby.find_map(create, self._saved_maps, self._maps_dir)
+        if not isinstance(game_map, maps.GameMap):
+            answer.error, answer.error_details = game_map
+        elif not create.player_setup:
             answer.error = error.MissingPlayerSetup
+        elif setup_error := lobby.setup_error(create):
+            answer.error = error.InvalidPlayerSetup
+            answer.error_details = setup_error
         else:
-            answer_error = lobby.setup_error(wanted)
-            if answer_error:
-                answer.error = error.InvalidPlayerSetup
-                answer.error_details = answer_error
-            else:
-                self._created, self._created_map = wanted, found
-                self.status = INIT
+            self._created, self._created_map = create, game_map
+            self.status = INIT
         return sc2api_pb2.Response(create_game=answer).SerializeToString()
 
     def _join_game(self, request: sc2api_pb2.Request) -> bytes:
-        wanted = request.join_game
+        join = request.join_game
         answer = sc2api_pb2.ResponseJoinGame()
         error = sc2api_pb2.ResponseJoinGame
-        if not wanted.HasField("options"):
+        if not join.HasField("options"):
             answer.error = error.MissingOptions
-        elif not wanted.WhichOneof("participation"):
+        elif not join.WhichOneof("participation"):
             answer.error = error.MissingParticipation
-        elif wanted.WhichOneof("participation") == "observed_player_id":
+        elif join.WhichOneof("participation") == "observed_player_id":
             answer.error = error.FeatureUnsupported
             answer.error_details = "observing a running game is not supported"
-        elif self._created is None and not wanted.HasField("server_ports"):
+        elif self._created is None and not join.HasField("server_ports"):
             answer.error = error.MissingPorts
         else:
             try:
-                self._join(wanted)
+                self._join(join)
                 answer.player_id = self._playing.player
             except errors.StarmillError as problem:
                 answer.error = error.NetworkError
                 answer.error_details = str(problem)
         return sc2api_pb2.Response(join_game=answer).SerializeToString()
 
-    def _join(self, wanted: sc2api_pb2.RequestJoinGame) -> None:
+    def _join(self, join: sc2api_pb2.RequestJoinGame) -> None:
         if self._created is None or self._created_map is None:
-            setup, player, peer = lobby.join(wanted)
+            setup, player, peer = lobby.join(join)
         else:
             self._games += 1
             setup, player, peer = lobby.host(
-                self._created, wanted, self._created_map, default_seed=self._games
+                self._created, join, self._created_map, default_seed=self._games
             )
             realtime = self._created.realtime and peer is None
             self._clock = time.monotonic() if realtime else None
@@ -200,7 +203,7 @@ class Session:
             setup, player, self._version, peer=peer, injector=self._injector
         )
         self._disable_fog = setup.disable_fog
-        self._options = wanted.options
+        self._options = join.options
         self._attach(player)
         self.status = IN_GAME
 
@@ -244,88 +247,27 @@ class Session:
 
     # Replays
 
-    def _replay_bytes(
-        self, wanted: sc2api_pb2.RequestReplayInfo | sc2api_pb2.RequestStartReplay
-    ) -> bytes | None:
-        """Returns the replay that a request carries or names, None if there is none."""
-        if wanted.WhichOneof("replay") == "replay_data":
-            return wanted.replay_data
-        path = lobby.text(wanted.replay_path)
-        if not path or "\0" in path or not Path(path).is_file():
-            return None
-        return Path(path).read_bytes()
-
     def _replay_info(self, request: sc2api_pb2.Request) -> bytes:
-        answer = sc2api_pb2.ResponseReplayInfo()
-        error = sc2api_pb2.ResponseReplayInfo
-        wanted = request.replay_info
-        content = self._replay_bytes(wanted)
-        if wanted.WhichOneof("replay") is None:
-            answer.error = error.MissingReplay
-        elif content is None:
-            answer.error = error.InvalidReplayPath
-        else:
-            try:
-                answer = game_info.replay_info(replay_reader.summary(content))
-            except errors.ReplayError as problem:
-                answer.error = error.ParsingError
-                answer.error_details = str(problem)
+        answer = replay_requests.replay_info(request.replay_info)
         return sc2api_pb2.Response(replay_info=answer).SerializeToString()
 
     def _start_replay(self, request: sc2api_pb2.Request) -> bytes:
-        answer = sc2api_pb2.ResponseStartReplay()
-        error = sc2api_pb2.ResponseStartReplay
-        wanted = request.start_replay
-        content = self._replay_bytes(wanted)
-        if wanted.WhichOneof("replay") is None:
-            answer.error = error.MissingReplay
-        elif content is None:
-            answer.error = error.InvalidReplayPath
-        elif not wanted.HasField("options"):
-            answer.error = error.MissingOptions
-        elif wanted.observed_player_id not in (1, 2):
-            answer.error = error.InvalidObservedPlayerId
-        else:
-            self._begin_replay(wanted, content, answer)
-        return sc2api_pb2.Response(start_replay=answer).SerializeToString()
-
-    def _begin_replay(
-        self,
-        wanted: sc2api_pb2.RequestStartReplay,
-        content: bytes,
-        answer: sc2api_pb2.ResponseStartReplay,
-    ) -> None:
-        error = sc2api_pb2.ResponseStartReplay
-        try:
-            recording = replay_reader.read(content)
-            if wanted.map_data and (
-                map_files.map_of_data(wanted.map_data) is not recording.game_map
-            ):
-                raise errors.FormatError("map_data is of another map")
-        except errors.FormatError as problem:
-            answer.error, answer.error_details = error.InvalidMapData, str(problem)
-            return
-        except errors.ReplayError as problem:
-            # The real game cannot load a game that needs what is not installed.
-            foreign = problem.reason == replay_reader.FOREIGN
-            answer.error = error.LaunchError if foreign else error.InvalidReplayData
-            answer.error_details = str(problem)
-            return
-        base_build = str(recording.metadata.get("BaseBuild"))
-        if base_build != self._version.directory:
-            answer.error = error.LaunchError
-            answer.error_details = (
-                f"the replay is of {base_build}, this game is {self._version.directory}"
-            )
-            return
+        start = request.start_replay
+        opened = replay_requests.open_replay(start, self._version)
+        if isinstance(opened, sc2api_pb2.ResponseStartReplay):
+            return sc2api_pb2.Response(start_replay=opened).SerializeToString()
         self._leave_current()
-        player = wanted.observed_player_id
-        self._injector.begin(hashlib.sha256(content).hexdigest(), player)
-        self._play = replay_playback.ReplayPlayback(recording, player, self._injector)
-        self._disable_fog = wanted.disable_fog
-        self._options = wanted.options
+        player = start.observed_player_id
+        self._injector.begin(opened.sha256, player)
+        self._play = replay_playback.ReplayPlayback(
+            opened.recording, player, self._injector
+        )
+        self._disable_fog = start.disable_fog
+        self._options = start.options
         self._attach(player)
         self.status = ENDED if self._play.ended else IN_REPLAY
+        answer = sc2api_pb2.ResponseStartReplay()
+        return sc2api_pb2.Response(start_replay=answer).SerializeToString()
 
     def _save_replay(self, request: sc2api_pb2.Request) -> bytes:
         if not isinstance(self._play, live_game.LiveGame):
@@ -357,11 +299,11 @@ class Session:
         play, observer = self._playing, self._observer
         if observer is None:
             raise RequestError("Not in a game")
-        wanted = request.observation
+        options = request.observation
         while (
             self._clock is not None
             and self.status == IN_GAME
-            and play.game.loop < wanted.game_loop
+            and play.game.loop < options.game_loop
         ):
             time.sleep(1.0 / LOOPS_PER_SECOND)
             self._keep_time()
@@ -372,19 +314,21 @@ class Session:
             )
             for player, text in sorted((play.results or {}).items())
         ]
-        taken = action_reader.reported(play.take_actions())
+        actions = action_reader.reported(play.take_actions())
         if self._uses_screen:
-            taken, self._on_screen = self._on_screen, []
+            actions, self._on_screen = self._on_screen, []
         if results and self._injector.stub_at_end():
-            stub = sc2api_pb2.ResponseObservation(actions=taken, player_result=results)
+            stub = sc2api_pb2.ResponseObservation(
+                actions=actions, player_result=results
+            )
             stub.observation.game_loop = _STUB_LOOP
             return sc2api_pb2.Response(observation=stub).SerializeToString()
-        refused = play.take_errors() if isinstance(play, live_game.LiveGame) else []
+        refusals = play.take_errors() if isinstance(play, live_game.LiveGame) else []
         interface = selection_panels.interface(play.game, play.player)
         body = observer.observation(
-            disable_fog=wanted.disable_fog or self._disable_fog,
-            actions=taken,
-            action_errors=action_reader.reported_errors(refused, play.player),
+            disable_fog=options.disable_fog or self._disable_fog,
+            actions=actions,
+            action_errors=action_reader.reported_errors(refusals, play.player),
             chat=self._take_chat(),
             dead=play.take_dead(),
             results=results,
@@ -412,7 +356,7 @@ class Session:
             inputs, result = reader.read(action)
             play.give(inputs)
             answer.result.append(result)  # type: ignore[arg-type]  # the enum's numbers
-            self._note_on_screen(action, bool(inputs), play.game.loop)
+            self._remember_on_screen(action, bool(inputs), play.game.loop)
             if action.HasField("action_chat"):
                 line = lobby.text(action.action_chat.message)
                 self._chat_out.append(line)
@@ -421,15 +365,17 @@ class Session:
                 )
         return sc2api_pb2.Response(action=answer).SerializeToString()
 
-    def _note_on_screen(self, action: sc2api_pb2.Action, done: bool, loop: int) -> None:
+    def _remember_on_screen(
+        self, action: sc2api_pb2.Action, accepted: bool, loop: int
+    ) -> None:
         self._uses_screen |= action.HasField("action_feature_layer") or (
             action.HasField("action_ui")
         )
-        if done:
-            noted = self._on_screen
-            noted.append(sc2api_pb2.Action())
-            noted[-1].CopyFrom(action)
-            noted[-1].game_loop = loop
+        if accepted:
+            copy = sc2api_pb2.Action()
+            copy.CopyFrom(action)
+            copy.game_loop = loop
+            self._on_screen.append(copy)
 
     def _observer_action(self, request: sc2api_pb2.Request) -> bytes:
         play = self._playing
@@ -443,9 +389,9 @@ class Session:
         return sc2api_pb2.Response(obs_action=answer).SerializeToString()
 
     def _step(self, request: sc2api_pb2.Request) -> bytes:
-        wanted = request.step.count if request.step.HasField("count") else 1
+        loops = request.step.count if request.step.HasField("count") else 1
         if self._clock is None:
-            self._advance(min(wanted, _MAX_STEP))
+            self._advance(min(loops, _MAX_STEP_LOOPS))
         answer = sc2api_pb2.ResponseStep(simulation_loop=self._playing.game.loop)
         return sc2api_pb2.Response(step=answer).SerializeToString()
 

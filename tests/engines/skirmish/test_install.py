@@ -89,5 +89,5 @@ def test_maps_are_found_by_title_path_and_alias():
 
 
 def test_a_map_file_that_is_not_ours_is_refused():
-    with pytest.raises(errors.FormatError, match="not a map file of Skirmish"):
+    with pytest.raises(errors.FormatError, match="expected one of Skirmish"):
         map_files.map_of_data(b"MPQ\x1a nonsense")

@@ -1,4 +1,4 @@
-"""Which misbehaviour is ordered when: decided by seed, replay, player and attempt alone."""
+"""Which fault happens when depends on the seed, the replay, the player and the attempt alone."""
 
 import json
 import resource
@@ -122,7 +122,7 @@ def test_close_sends_half_and_says_so(tmp_path):
 
 def test_a_process_can_be_told_not_to_start(tmp_path):
     injector = _injector(tmp_path, {"kind": "no_start", "attempts": [1]})
-    with pytest.raises(SystemExit, match="told not to start"):
+    with pytest.raises(SystemExit, match="does not start"):
         injector.at_start()
     faults.FaultInjector.load(str(tmp_path), {}).at_start()
 
@@ -131,7 +131,7 @@ def test_a_process_can_be_told_not_to_start(tmp_path):
     "content",
     ['{"rules": [{"kind": "sulk"}]}', '{"rules": [{"knd": "crash"}]}', "[1", "[]"],
 )
-def test_orders_that_make_no_sense_are_refused(tmp_path, content):
+def test_rules_that_are_not_valid_are_refused(tmp_path, content):
     (tmp_path / faults.FILE_NAME).write_text(content)
     with pytest.raises(errors.ConfigError, match="faults"):
         faults.FaultInjector.load(str(tmp_path), {})
@@ -203,7 +203,7 @@ def test_close_garbage_and_wrong_id_are_seen_in_the_answer(tmp_path, free_port, 
 
 
 def _start_anyway(process, replay):
-    """Starts the replay once more; the orders of the last start no longer hold after it."""
+    """Starts the replay again. The rule of the last start no longer applies."""
     assert _start(process, replay).status == 4
 
 

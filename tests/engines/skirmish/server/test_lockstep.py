@@ -30,9 +30,9 @@ def test_inputs_cross_the_wire_unchanged(item):
 
 
 def test_nobody_to_join_is_an_error(free_port):
-    with pytest.raises(errors.EngineError, match="no game to join"):
+    with pytest.raises(errors.EngineError, match="expected a game to join"):
         lockstep.join("127.0.0.1", free_port, timeout_seconds=0.2)
-    with pytest.raises(errors.EngineError, match="nobody joined"):
+    with pytest.raises(errors.EngineError, match="expected another process to join"):
         lockstep.host("127.0.0.1", free_port, timeout_seconds=0.1)
 
 

@@ -156,7 +156,7 @@ def test_requests_in_the_wrong_state_are_error_texts(client):
         getattr(request, kind).SetInParent()
         answer = sc2api_pb2.Response.FromString(client.session.answer(request))
         assert list(answer.error) == ["Not in a game"], kind
-    assert client.ask().error == ["the request without content is unknown"]
+    assert client.ask().error == ["expected a request of the protocol, found none"]
     assert client.status == LAUNCHED
 
 
