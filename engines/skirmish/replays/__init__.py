@@ -1,5 +1,5 @@
-"""Recording a game in the real replay format, and reading it back to play it again.
+"""Games as replay files in the real game's format, and replay files as games to play again.
 
-Enters: a game's inputs, or a replay's bytes. Leaves: the other.
+Enters: a game's inputs and events, or a replay's bytes. Leaves: the other.
 Must not know: the server or the players.
 """

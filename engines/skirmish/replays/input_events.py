@@ -1,15 +1,15 @@
 """Inputs of a game as a replay's game events, and back, without loss.
 
-In: `game.Input`s at their loops. Out: (loop, user, name, fields) tuples for `s2encode`, and from
-decoded events the same inputs again. Both directions follow each player's selection with the
-same `Selections`, because an event names no units: it means the selection.
+In: `game.Input`s and their loops. Out: (loop, user, name, fields) tuples, ready to be encoded. Decoded events give
+the same inputs again. An event names no units, because it applies to the player's selection, so both
+directions follow the selections with the same `Selections`. Must not know: how events are encoded.
 
-What a file can hold bounds what a game may be given: points in 1/4096 of a cell (camera
-1/256), selections of up to 500 units, and every command preceded by the selection that it is
-for. `Selections.admit` brings inputs into that form *before* they are played.
+A game must be given only what a file can hold: points in 1/4096 of a cell (for the camera 1/256), selections of
+up to 500 units, and before each command the selection that it applies to. `Selections.admit` brings
+inputs into that form before they are played.
 
-Ability ids: `m_abilLink << 5 | m_abilCmdIndex` is 0x80000 + the ability id; `m_unitLink` is the
-unit type id. (The real game's links change with every version; these do not.)
+Ability ids: `m_abilLink << 5 | m_abilCmdIndex` is 0x80000 + the ability id. `m_unitLink` is the unit type id. (In
+the real game, both numberings change with the version.)
 """
 
 import dataclasses
@@ -19,19 +19,28 @@ from typing import Any
 from starmill.engines.skirmish.simulation import game
 from starmill.schema import errors
 
+# Loop, user id (player - 1), name and fields.
 Event = tuple[int, int, str, dict[str, Any]]
-# What an event needs to know of a unit: type, owner, x, y; None if there is no such unit.
+# From a tag to the unit's type, owner, x and y; None if there is no such unit.
 UnitLookup = Callable[[int], tuple[int, int, float, float] | None]
 
 MAX_SELECTION = 500
 POINT_SCALE = 4096
 CAMERA_SCALE = 256
 _ABILITY_OFFSET = 0x80000
-_CURRENT_SELECTION = 10
+_LINK_SHIFT = 5  # the low bits of an ability number are its command index
+_COMMAND_MASK = (1 << _LINK_SHIFT) - 1
+_POINT_BITS, _CAMERA_BITS = 20, 16  # of a coordinate
+_MAX_OWNER = 15  # that a target's owner field can hold
+_GROUPS = 10
+_CURRENT_SELECTION = 10  # the control group id that stands for the selection
+_STATE_REPEAT = 1  # of CommandManagerState: the last command, once more
+# Bits of m_cmdFlags.
 _FLAG_QUEUED = 2
 _FLAG_AUTOCAST = 64
 _FLAG_USER = 256
-_TARGET_UNIT_FLAGS = 111
+_TARGET_UNIT_FLAGS = 111  # what the real game writes
+# m_controlGroupUpdate by kind of control group input.
 _GROUP_UPDATES = {
     game.SET: 0,
     game.APPEND: 1,
@@ -43,24 +52,24 @@ _GROUP_KINDS = {update: kind for kind, update in _GROUP_UPDATES.items()}
 
 
 class Selections:
-    """Each player's selection and control groups, as the stream of inputs tells them.
+    """Each player's selection and control groups, according to the inputs alone.
 
-    Units that died stay listed until the player selects anew; the game itself knows better,
-    but the stream must be readable without it.
+    Units that died stay in them until the player changes the selection. The game drops such units,
+    but a reader of the file must be able to follow the selections without playing the game.
     """
 
     def __init__(self) -> None:
         self._current: dict[int, tuple[int, ...]] = {1: (), 2: ()}
         self._groups: dict[int, list[tuple[int, ...]]] = {
-            player: [()] * 10 for player in (1, 2)
+            player: [()] * _GROUPS for player in (1, 2)
         }
 
     def current(self, player: int) -> tuple[int, ...]:
-        """Returns the tags that the player's next command is for."""
+        """Returns the tags of the units that the player's next command applies to."""
         return self._current[player]
 
     def follow(self, item: game.Input) -> None:
-        """Updates the selection for one input, which must be admitted already."""
+        """Updates the selection for one input, which `admit` must have returned."""
         if isinstance(item, game.Select):
             self._current[item.player] = item.unit_tags
         elif isinstance(item, game.ControlGroup):
@@ -81,10 +90,10 @@ class Selections:
         groups[item.index] = (kept + added)[:MAX_SELECTION]
 
     def admit(self, inputs: Iterable[game.Input]) -> list[game.Input]:
-        """Returns the inputs as a replay can hold them, and follows them."""
+        """Returns the inputs in the form that a replay can hold, and follows them."""
         admitted: list[game.Input] = []
-        for given in inputs:
-            item = _rounded(given)
+        for original in inputs:
+            item = _rounded(original)
             if (
                 isinstance(item, (game.UnitCommand, game.Autocast))
                 and self.current(item.player) != item.unit_tags
@@ -98,26 +107,30 @@ class Selections:
 
 
 def _rounded(item: game.Input) -> game.Input:
-    """Returns the input with points on the file's grid and a selection that fits."""
+    """Returns the input with its point on the file's grid and a selection that fits."""
     if isinstance(item, game.CameraMove):
-        x, y = _on_grid(item.x, CAMERA_SCALE, 16), _on_grid(item.y, CAMERA_SCALE, 16)
+        x = _on_grid(item.x, CAMERA_SCALE, _CAMERA_BITS)
+        y = _on_grid(item.y, CAMERA_SCALE, _CAMERA_BITS)
         return dataclasses.replace(item, x=x / CAMERA_SCALE, y=y / CAMERA_SCALE)
     if isinstance(item, (game.ControlGroup, game.Leave)):
         return item
     tags = tuple(int(tag) for tag in item.unit_tags[:MAX_SELECTION])
     if isinstance(item, game.UnitCommand) and item.target_point is not None:
-        x, y = (_on_grid(value, POINT_SCALE, 20) for value in item.target_point)
+        x, y = (
+            _on_grid(value, POINT_SCALE, _POINT_BITS) for value in item.target_point
+        )
         point = (x / POINT_SCALE, y / POINT_SCALE)
         return dataclasses.replace(item, unit_tags=tags, target_point=point)
     return dataclasses.replace(item, unit_tags=tags)
 
 
 def _on_grid(value: float, scale: int, bits: int) -> int:
+    """Returns a coordinate as the nearest integer that the file can hold."""
     return min(max(round(float(value) * scale), 0), (1 << bits) - 1)
 
 
 class EventWriter:
-    """Turns admitted inputs into events, one player's command sequence at a time."""
+    """Turns admitted inputs into events. Each player has a sequence of command numbers."""
 
     def __init__(self, lookup: UnitLookup) -> None:
         self._lookup = lookup
@@ -126,7 +139,7 @@ class EventWriter:
         self._last: dict[int, game.UnitCommand | None] = {1: None, 2: None}
 
     def write(self, loop: int, item: game.Input) -> list[Event]:
-        """Returns the events of one input, in the order of the file."""
+        """Returns the events of one input, in their order in the file."""
         events = [
             (loop, item.player - 1, name, fields) for name, fields in self._fields(item)
         ]
@@ -165,14 +178,14 @@ class EventWriter:
         flags = _FLAG_USER | (_FLAG_QUEUED if item.queued else 0)
         if last is None or not _is_repeat(last, item):
             return [self._cmd(item.player, item.ability_id, flags, target)]
-        # The same command again: the game writes where it goes now, and "once more".
+        # For a repeated command, the game writes the new target, if any, and a repeat event.
         events: list[tuple[str, dict[str, Any]]] = []
         if item.target_point is not None and item.target_point != last.target_point:
             events.append(("CmdUpdateTargetPoint", {"m_target": target["TargetPoint"]}))
         elif item.target_tag != last.target_tag:
             events.append(("CmdUpdateTargetUnit", {"m_target": target["TargetUnit"]}))
         self._sequence[item.player] += 1
-        state = {"m_state": 1, "m_sequence": self._sequence[item.player]}
+        state = {"m_state": _STATE_REPEAT, "m_sequence": self._sequence[item.player]}
         return [*events, ("CommandManagerState", state)]
 
     def _cmd(
@@ -181,8 +194,8 @@ class EventWriter:
         self._sequence[player] += 1
         number = _ABILITY_OFFSET + ability_id
         ability = {
-            "m_abilLink": number >> 5,
-            "m_abilCmdIndex": number & 31,
+            "m_abilLink": number >> _LINK_SHIFT,
+            "m_abilCmdIndex": number & _COMMAND_MASK,
             "m_abilCmdData": None,
         }
         fields = {
@@ -206,20 +219,21 @@ class EventWriter:
             "m_timer": 0,
             "m_tag": item.target_tag,
             "m_snapshotUnitLink": unit_type,
-            "m_snapshotControlPlayerId": owner if owner < 16 else 0,
-            "m_snapshotUpkeepPlayerId": owner if owner < 16 else 0,
+            "m_snapshotControlPlayerId": owner if owner <= _MAX_OWNER else 0,
+            "m_snapshotUpkeepPlayerId": owner if owner <= _MAX_OWNER else 0,
             "m_snapshotPoint": _point(x, y),
         }
         return {"TargetUnit": target}
 
     def _delta(self, item: game.Select) -> dict[str, Any]:
+        """Returns the change from the previous selection: what to remove, then what to add."""
         before = self._selections.current(item.player)
         kept = set(item.unit_tags)
-        gone = [index for index, tag in enumerate(before) if tag not in kept]
+        removed = [index for index, tag in enumerate(before) if tag not in kept]
         still = tuple(tag for tag in before if tag in kept)
         remove: dict[str, Any]
         if item.unit_tags[: len(still)] == still and still:
-            remove = {"OneIndices": gone} if gone else {"None": None}
+            remove = {"OneIndices": removed} if removed else {"None": None}
             added = item.unit_tags[len(still) :]
         else:
             remove = {"ZeroIndices": []} if before else {"None": None}
@@ -235,8 +249,8 @@ class EventWriter:
     def _subgroups(self, tags: Sequence[int]) -> list[dict[str, int]]:
         groups: list[dict[str, int]] = []
         for tag in tags:
-            found = self._lookup(tag)
-            unit_type = found[0] if found else 0
+            unit = self._lookup(tag)
+            unit_type = unit[0] if unit else 0
             if groups and groups[-1]["m_unitLink"] == unit_type:
                 groups[-1]["m_count"] += 1
                 continue
@@ -247,7 +261,7 @@ class EventWriter:
 
 
 def camera_fields(x: float, y: float) -> dict[str, Any]:
-    """Returns the fields of a camera update to a point."""
+    """Returns the fields of an event that centres the camera on a point."""
     target = {"x": round(x * CAMERA_SCALE), "y": round(y * CAMERA_SCALE)}
     unused = dict.fromkeys(("m_distance", "m_pitch", "m_yaw", "m_reason"))
     return {"m_target": target, "m_follow": False, **unused}
@@ -258,6 +272,7 @@ def _point(x: float, y: float) -> dict[str, int]:
 
 
 def _is_repeat(last: game.UnitCommand, item: game.UnitCommand) -> bool:
+    """Returns whether a command differs from the last one in its target at most."""
     return (
         last.ability_id == item.ability_id
         and last.queued == item.queued
@@ -268,14 +283,14 @@ def _is_repeat(last: game.UnitCommand, item: game.UnitCommand) -> bool:
 
 
 class EventReader:
-    """Turns decoded events back into inputs; what is no input gives none."""
+    """Turns decoded events back into inputs; ignores other events."""
 
     def __init__(self) -> None:
         self._selections = Selections()
         self._last: dict[int, game.UnitCommand | None] = {1: None, 2: None}
 
     def read(self, event: Mapping[str, Any]) -> game.Input | None:
-        """Returns the input that one event stands for, or None."""
+        """Returns the input that an event stands for, None if it stands for none."""
         name = event["_event"].removeprefix("NNet.Game.S").removesuffix("Event")
         player = event["_userid"]["m_userId"] + 1
         handler = _READERS.get(name)
@@ -289,8 +304,8 @@ class EventReader:
     def _read_cmd(self, player: int, event: Mapping[str, Any]) -> game.Input:
         ability = event["m_abil"]
         if ability is None:
-            raise errors.ReplayError("events", "a command without an ability")
-        number = ability["m_abilLink"] << 5 | ability["m_abilCmdIndex"]
+            raise errors.ReplayError("events", "Cmd: expected an ability, found none")
+        number = ability["m_abilLink"] << _LINK_SHIFT | ability["m_abilCmdIndex"]
         ability_id = number - _ABILITY_OFFSET
         tags = self._selections.current(player)
         if event["m_cmdFlags"] & _FLAG_AUTOCAST:
@@ -321,7 +336,7 @@ class EventReader:
             self._last[player] = dataclasses.replace(last, target_tag=tag)
 
     def _read_repeat(self, player: int, event: Mapping[str, Any]) -> game.Input | None:
-        return self._last[player] if event["m_state"] == 1 else None
+        return self._last[player] if event["m_state"] == _STATE_REPEAT else None
 
     def _read_selection(
         self, player: int, event: Mapping[str, Any]
@@ -370,12 +385,13 @@ def _world(point: Mapping[str, int]) -> tuple[float, float]:
 
 
 def _after_removal(tags: tuple[int, ...], mask: Mapping[str, Any]) -> tuple[int, ...]:
+    """Returns the tags that a SelectionDelta's m_removeMask leaves, in any of its four forms."""
     if "None" in mask:
         return tags
     if "ZeroIndices" in mask:
         return tuple(tags[i] for i in mask["ZeroIndices"] if i < len(tags))
     if "OneIndices" in mask:
-        gone = set(mask["OneIndices"])
-        return tuple(tag for i, tag in enumerate(tags) if i not in gone)
+        removed = set(mask["OneIndices"])
+        return tuple(tag for i, tag in enumerate(tags) if i not in removed)
     length, bits = mask["Mask"]
     return tuple(tag for i, tag in enumerate(tags) if i >= length or not bits >> i & 1)

@@ -1,7 +1,7 @@
 """The members of a replay that describe a game: metadata, details, lobby, attributes.
 
-In: `Facts`. Out: values for `s2encode`, or bytes. The constants are what ranked 1v1 replays of
-4.8.2 to 4.9.2 hold.
+In: `Facts` of a game. Out: bytes, or fields ready to be encoded. The constants are those of ranked 1v1 replays of
+versions 4.8.2 to 4.9.2. Must not know: what happened in the game, except its result.
 """
 
 import dataclasses
@@ -27,19 +27,23 @@ RESULT_NAMES = {"win": "Win", "loss": "Loss", "tie": "Tie"}
 _RESULT_NUMBERS = {"win": 1, "loss": 2, "tie": 3}
 _GLOBAL_USER = 16
 _REGION = b"US"
-# sc2reader finds the expansion by this dependency; all replays since 3.0 have it.
+# All replays since 3.0 have these dependencies; sc2reader recognizes the expansion by the second.
 _DEPENDENCIES = (b"Standard Data: Core.SC2Mod", b"Standard Data: Void.SC2Mod")
-# 1 June 2019 in units of 100 ns since 1601; the seed adds seconds so that games differ.
+# 1 June 2019 in units of 100 ns since 1601. The seed adds seconds, so that games differ.
 _TIME_UTC = 132_038_208_000_000_000
 _COLORS = ((255, 180, 20, 30), (255, 0, 66, 255))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Participant:
-    """Who plays, as the files name them.
+    """One player, as files and answers describe it.
 
-    mmr: None if unrated. difficulty: 0 unless computer. build: a computer's AIBuild, 1 if random
-    or unknown.
+    Attributes:
+        name: the player's name.
+        mmr: the rating; None if unrated.
+        computer: whether the game's own AI plays.
+        difficulty: a computer's Difficulty; 0 for other players.
+        build: a computer's AIBuild, 1 (random) if unknown; meaningless for other players.
     """
 
     name: str
@@ -49,7 +53,7 @@ class Participant:
     build: int = 1
 
     def stored(self) -> dict[str, Any]:
-        """Returns the fields as the file keeps them; only a computer has a build."""
+        """Returns the fields that the file keeps: only computers have a build."""
         values = dataclasses.asdict(self)
         if not self.computer:
             del values["build"]
@@ -57,14 +61,21 @@ class Participant:
 
     @property
     def toon_id(self) -> int:
-        """A stable account number made from the name."""
+        """An account number that depends only on the name."""
         digest = hashlib.sha256(self.name.encode()).digest()
         return int.from_bytes(digest[:4], "big") % 10_000_000 + 1
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Facts:
-    """What the members say. apm: of players 1 and 2."""
+    """What the members describe.
+
+    Attributes:
+        game: the game at the loop at which the file ends.
+        participants: players 1 and 2.
+        version: the game version to write.
+        apm: actions per minute of players 1 and 2.
+    """
 
     game: Game
     participants: tuple[Participant, Participant]
@@ -73,7 +84,7 @@ class Facts:
 
     @property
     def title(self) -> str:
-        """The map's title; no ladder map is called so."""
+        """The map's title, which no ladder map has."""
         return f"Skirmish {self.game.map.name}"
 
 
@@ -103,7 +114,7 @@ def metadata(facts: Facts) -> bytes:
         "DataBuild": str(facts.version.base_build),
         "DataVersion": facts.version.data_version,
         "BaseBuild": facts.version.directory,
-        # Game seconds at "normal" speed, as the real game counts here.
+        # In seconds at the game speed "normal", like the real game.
         "Duration": facts.game.loop // 16,
         "Players": players,
         "Engine": "skirmish",
@@ -240,7 +251,7 @@ def _user(facts: Facts, index: int) -> dict[str, Any]:
 
 
 def _race_preference(facts: Facts, index: int) -> int | None:
-    # The lobby counts the races from 0 in this order; None stands for random.
+    # The lobby numbers the races in this order; None stands for random.
     order = {TERRAN: 0, ZERG: 1, PROTOSS: 2}
     return order.get(facts.game.players[index].race_requested)
 
@@ -336,7 +347,7 @@ def _description(facts: Facts, *, ladder: bool) -> dict[str, Any]:
 
 
 def attributes(facts: Facts) -> bytes:
-    """Returns `replay.attributes.events`: race, colour, team, control and the game's kind."""
+    """Returns `replay.attributes.events`: race, colour, team, control and kind of game."""
     entries: list[tuple[int, int, str]] = [
         (16, 3000, "Fasr"),
         (16, 2001, "1v1"),
@@ -357,7 +368,7 @@ def attributes(facts: Facts) -> bytes:
 def opening_events(
     version: versions.Version,
 ) -> Iterator[tuple[int, int, str, dict[str, Any]]]:
-    """Yields what every file of game events begins with."""
+    """Yields the game events that every file begins with."""
     build = version.base_build
     yield 0, _GLOBAL_USER, "SetSyncLoadingTime", {"m_syncTime": 0}
     off = (
@@ -386,7 +397,7 @@ def opening_events(
 
 
 def opening_messages() -> Iterator[tuple[int, int, str, dict[str, Any]]]:
-    """Yields the loading screen's progress."""
+    """Yields the message events of the loading screen's progress."""
     for progress in (50, 99):
         for user in (0, 1):
             yield 0, user, "LoadingProgress", {"m_progress": progress}

@@ -1,8 +1,8 @@
-"""A Skirmish replay file back into what is needed to play it again.
+"""A replay file of Skirmish as what is needed to play it again.
 
-In: bytes. Out: a `Recording` with the setup and the inputs by loop, read from the file's game
-events. A broken file, and a file that Skirmish did not write, are `ReplayError`s with
-different reasons. Nothing is simulated here.
+In: the file's bytes. Out: a `Recording`: the setup and the inputs by loop, from the file's game events. A damaged
+file and a file of the real game raise `ReplayError` with different reasons. Must not know: how a
+game is played.
 """
 
 import dataclasses
@@ -22,7 +22,7 @@ from starmill.schema import errors
 
 BROKEN = "broken"
 FOREIGN = "foreign"
-# What readers of damaged archives are seen to raise.
+# What mpyq and s2protocol raise for damaged archives.
 DAMAGE = (
     *(AttributeError, EOFError, IndexError, KeyError, OSError, RuntimeError),
     *(TypeError, UnicodeDecodeError, ValueError, NotImplementedError),
@@ -32,11 +32,18 @@ DAMAGE = (
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Recording:
-    """A replay, ready to be played.
+    """A replay that is ready to be played.
 
-    inputs: loop -> what the players did on it. loops: where the file ends.
-    result: "win", "loss" or "tie" of players 1 and 2; None if it was saved before the end.
-    end_digest: of the state at the end, as recorded.
+    Attributes:
+        game_map: the map.
+        players: the setups of players 1 and 2.
+        participants: players 1 and 2, as the file names them.
+        seed: the game's seed.
+        inputs: the players' inputs by loop.
+        loops: the loop on which the file ends.
+        result: "win", "loss" or "tie" of players 1 and 2; None if it was saved before the end.
+        end_digest: `Game.state_digest()` at the end of the file.
+        metadata: the content of `replay.gamemetadata.json`.
     """
 
     game_map: maps.GameMap
@@ -50,15 +57,18 @@ class Recording:
     metadata: dict[str, Any]
 
     def new_game(self) -> game.Game:
-        """Returns the game as it began."""
+        """Returns the game at its start."""
         return game.Game(self.game_map, self.players, self.seed)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Summary:
-    """What `replay_info` tells; any replay has it, Skirmish's or not.
+    """What any replay tells without being read whole, Skirmish's or the real game's.
 
-    ours: whether Skirmish wrote the file, and can play it.
+    Attributes:
+        metadata: the content of `replay.gamemetadata.json`.
+        loops: the loop on which the file ends.
+        ours: whether Skirmish wrote the file and can play it.
     """
 
     metadata: dict[str, Any]
@@ -71,7 +81,9 @@ def _archive(data: bytes) -> mpyq.MPQArchive:
         archive = mpyq.MPQArchive(io.BytesIO(data), listfile=False)
         archive.header["user_data_header"]["content"]  # noqa: B018  # KeyError if absent
     except DAMAGE as error:
-        raise errors.ReplayError(BROKEN, f"no replay archive: {error!r}") from error
+        raise errors.ReplayError(
+            BROKEN, f"expected a replay archive: {error!r}"
+        ) from error
     return archive
 
 
@@ -81,7 +93,7 @@ def _member(archive: mpyq.MPQArchive, name: str) -> bytes:
     except DAMAGE as error:
         raise errors.ReplayError(BROKEN, f"{name}: {error!r}") from error
     if content is None:
-        raise errors.ReplayError(BROKEN, f"{name}: not in the archive")
+        raise errors.ReplayError(BROKEN, f"expected a member {name}, found none")
     return bytes(content)
 
 
@@ -96,7 +108,7 @@ def _json_member(archive: mpyq.MPQArchive, name: str) -> dict[str, Any]:
 
 
 def summary(data: bytes) -> Summary:
-    """Returns what the metadata and the header say; ReplayError if they cannot be read."""
+    """Returns what metadata and header say; ReplayError if they cannot be read."""
     archive = _archive(data)
     metadata = _json_member(archive, "replay.gamemetadata.json")
     content = archive.header["user_data_header"]["content"]
@@ -110,12 +122,12 @@ def summary(data: bytes) -> Summary:
 
 
 def read(data: bytes) -> Recording:
-    """Returns the recording; ReplayError with reason FOREIGN or BROKEN if it cannot be."""
-    found = summary(data)
-    if not found.ours:
-        title = found.metadata.get("Title")
+    """Returns the recording; ReplayError with reason FOREIGN or BROKEN if there is none."""
+    facts = summary(data)
+    if not facts.ours:
+        title = facts.metadata.get("Title")
         raise errors.ReplayError(
-            FOREIGN, f"a replay of the real game ({title!r}), which Skirmish is not"
+            FOREIGN, f"expected a replay of Skirmish, found the real game's ({title!r})"
         )
     archive = _archive(data)
     setup = _json_member(archive, recorder.SETUP_MEMBER)
@@ -129,7 +141,7 @@ def read(data: bytes) -> Recording:
             item = reader.read(event)
             if item is not None:
                 inputs.setdefault(event["_gameloop"], []).append(item)
-        return _recording(setup, inputs, found.metadata)
+        return _recording(setup, inputs, facts.metadata)
     except DAMAGE as error:
         raise errors.ReplayError(BROKEN, f"{type(error).__name__}: {error}") from error
 

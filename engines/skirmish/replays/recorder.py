@@ -1,10 +1,9 @@
-"""A game that was played, as the bytes of a `.SC2Replay` file.
+"""A game that is being played, as the bytes of a `.SC2Replay` file.
 
-In: a running game, watched loop by loop by a `Recorder`. Out: an MPQ archive with the members
-that mpyq, s2protocol, sc2reader and pysc2 read. Files are marked as Skirmish's own: `Engine` in
-the metadata, "Skirmish <map>" as title, a map handle of their own, and a member
-`skirmish.setup.json` with what a re-simulation needs beside the commands.
-Nothing in a file depends on time or place.
+In: a game, and its inputs loop by loop through a `Recorder`. Out: an MPQ archive with the members that mpyq,
+s2protocol, sc2reader and pysc2 read. Files are marked as Skirmish's: `Engine` in the metadata, a title
+"Skirmish <map>", a map handle of their own, and the member `skirmish.setup.json` with what playing the
+game again needs besides the commands. A file depends on neither time nor place. Must not know: who plays.
 """
 
 import dataclasses
@@ -37,10 +36,13 @@ SETUP_FORMAT = 1
 
 
 class Recorder:
-    """Watches a game and can write it down at any time.
+    """Records a game and can write its replay at any time.
 
-    Give every loop's inputs through `admit` and the returned ones to the game; call `watch`
-    after the game has moved on (it drains the game's events).
+    Pass each loop's inputs through `admit` and give what it returns to the game. Call `watch` often:
+    it takes the game's events, whose buffer is limited.
+
+    Attributes:
+        left: the player who surrendered last; None if none has.
     """
 
     def __init__(
@@ -72,7 +74,7 @@ class Recorder:
         )
 
     def admit(self, inputs: Sequence[Input]) -> list[Input]:
-        """Writes down the inputs of the coming loop; returns them as they must be played."""
+        """Records the inputs of the coming loop. Returns them in the form to be played."""
         if not inputs:
             return []
         admitted = self._selections.admit(inputs)
@@ -85,20 +87,20 @@ class Recorder:
         return admitted
 
     def watch(self) -> np.ndarray:
-        """Takes note of what happened in the loops just played; returns it, world.EVENT rows."""
+        """Records what happened in the loops just played. Returns it (`records.EVENT` rows)."""
         return self._tracker.watch()
 
     def replay(self) -> bytes:
-        """Returns the file of the game so far."""
+        """Returns the replay of the game so far."""
         self._tracker.watch()
-        self._game.take_errors()  # logs are no part of the state that the file vouches for
+        self._game.take_errors()  # the file's digest of the state leaves logs out
         game = self._game
         result = game.result
         minutes = max(game.loop, 1) / LOOPS_PER_MINUTE
         apm = [round(self._actions[player] / minutes) for player in (1, 2)]
         events = list(self._events)
         if result is not None and self.left is None:
-            # Ended by the rules: the beaten one leaves first, as people do.
+            # The rules ended the game: the loser leaves first, as people do.
             first = 1 if result[1] == "loss" else 2
             for player in (first, 3 - first):
                 leave = Leave(player)

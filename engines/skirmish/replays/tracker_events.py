@@ -1,6 +1,7 @@
-"""A replay's tracker events: what became of units and players, as the game saw it.
+"""A replay's tracker events: the units' and players' history as the game reports it.
 
-In: a game's drained events. Out: (loop, name, fields) for `s2encode.tracker_events`.
+In: a game's events. Out: (loop, name, fields), ready to be encoded. Must not know: inputs, or how events are
+encoded.
 """
 
 from collections.abc import Iterator
@@ -13,7 +14,8 @@ from starmill.engines.skirmish.simulation.game import Game
 from starmill.schema import vocab
 from starmill.schema.game_constants import LOOPS_PER_MINUTE
 
-STATS_PERIOD = 160  # loops between two rounds of statistics, as in the real game
+STATS_PERIOD = 160  # loops between two statistics of a player, as in the real game
+_FOOD_SCALE = 4096  # food is written as fixed point with twelve bits
 _TAG_MASK = (1 << records.TAG_SHIFT) - 1
 _STATS = (
     *("MineralsCurrent", "VespeneCurrent"),
@@ -36,8 +38,8 @@ _STATS = (
 
 
 def _names(table: str) -> dict[int, bytes]:
-    found = vocab.table(table)["raw_names"]
-    return {int(raw): name.split(".")[-1].encode() for raw, name in found.items()}
+    names = vocab.table(table)["raw_names"]
+    return {int(raw): name.split(".")[-1].encode() for raw, name in names.items()}
 
 
 def _tag_fields(tag: int, prefix: str = "m_unitTag") -> dict[str, int]:
@@ -46,7 +48,7 @@ def _tag_fields(tag: int, prefix: str = "m_unitTag") -> dict[str, int]:
 
 
 class Tracker:
-    """Collects tracker events of one game; `watch` after loops were played."""
+    """Collects the tracker events of one game. Call `watch` after loops have been played."""
 
     def __init__(self, game: Game) -> None:
         self._game = game
@@ -61,14 +63,15 @@ class Tracker:
             self._collected.append((0, "PlayerSetup", setup))
 
     def events(self) -> list[tuple[int, str, dict[str, Any]]]:
-        """Returns all events so far, by loop, with statistics of the last one."""
+        """Returns all events so far in the order of loops, with statistics of the present loop."""
         closing = [] if self._stats_loop == self._game.loop else self._all_stats()
         return sorted([*self._collected, *closing], key=lambda event: event[0])
 
     def watch(self) -> np.ndarray:
-        """Takes the game's events and returns them; also statistics, on every 160th loop.
+        """Takes the game's new events and returns them (`records.EVENT` rows).
 
-        Statistics only on those: a file must not depend on how often its game was watched.
+        Also takes statistics if the loop is a multiple of STATS_PERIOD, and only then: the file must
+        not depend on how often the game was watched.
         """
         events = self._game.take_events()
         for row in events:
@@ -154,13 +157,13 @@ class Tracker:
             "VespeneLostArmy": int(state["lost_vespene"]),
             "MineralsUsedCurrentArmy": int(state["spent_minerals"]),
             "VespeneUsedCurrentArmy": int(state["spent_vespene"]),
-            # Food is fixed point with twelve bits.
-            "FoodUsed": int(state["food_used_halves"]) * 2048,
-            "FoodMade": int(state["food_cap"]) * 4096,
+            "FoodUsed": int(state["food_used_halves"]) * _FOOD_SCALE // 2,
+            "FoodMade": int(state["food_cap"]) * _FOOD_SCALE,
         }
         stats = {f"m_scoreValue{name}": known.get(name, 0) for name in _STATS}
         return {"m_playerId": player, "m_stats": stats}
 
 
 def _cell(value: float) -> int:
+    """Returns the cell of a coordinate, as the byte that an event holds."""
     return min(max(int(value), 0), 255)
