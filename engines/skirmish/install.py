@@ -1,7 +1,8 @@
 """An installation of Skirmish that looks like one of StarCraft II.
 
-`DIR/Versions/Base*/SC2_x64` is a launcher for each version, `DIR/Maps` holds the map files. With
-`SC2PATH=DIR`, pysc2 and DeepMind's replay code run on it.
+In: a folder and game versions. Out: `Versions/Base*/SC2_x64`, a launcher for each version, and the map files in
+`Maps`. With `SC2PATH` set to the folder, pysc2 and DeepMind's replay code run on it. Must not know: how the
+game is played.
 """
 
 import shlex
@@ -17,18 +18,18 @@ from starmill.schema import errors, storage
 BINARY = "SC2_x64"
 MARKER = "skirmish.txt"
 _MARKER_TEXT = (
-    "This folder was laid out by `starmill skirmish install`. The game in it is Skirmish,\n"
-    "a small game of starmill's own behind the protocol of StarCraft II.\n"
+    "`starmill skirmish install` made this folder. The game in it is Skirmish, a small game\n"
+    "of starmill's own that speaks the protocol of StarCraft II.\n"
 )
 
 
 def launcher(version: versions.Version) -> str:
     """Returns the text of `SC2_x64` for one version.
 
-    The interpreter is absolute and isolated (-I): the game inherits its client's environment,
-    where `python3`, PYTHONPATH and PYTHONHOME may belong to another Python. The package's place
-    goes to the end of the path, not the front, where it could hide the standard library.
-    `exec`, so that a signal to the launched process reaches the game.
+    It names this interpreter by its absolute path and isolates it (-I), because the game inherits its
+    client's environment, in which `python3`, PYTHONPATH and PYTHONHOME may belong to another Python.
+    The package's folder goes to the end of the path; at the front it could hide the standard library.
+    With `exec`, signals to the launched process reach the game.
     """
     root = Path(starmill.__file__).resolve().parent.parent
     code = (
@@ -40,10 +41,10 @@ def launcher(version: versions.Version) -> str:
     return f'#!/bin/sh\nexec {words} "$@"\n'
 
 
-def install(directory: Path, chosen: Sequence[versions.Version]) -> None:
-    """Lays out an installation; what is there already is written anew, nothing is deleted.
+def install(directory: Path, game_versions: Sequence[versions.Version]) -> None:
+    """Writes an installation into a folder. Overwrites its files there, and deletes nothing.
 
-    ConfigError if the folder holds a game that Skirmish did not put there.
+    Raises ConfigError if the folder holds another game.
     """
     if (directory / "Versions").exists() and not (directory / MARKER).exists():
         raise errors.ConfigError(
@@ -55,12 +56,13 @@ def install(directory: Path, chosen: Sequence[versions.Version]) -> None:
     for path, content in map_files.files().items():
         _write(directory / "Maps" / path, content)
     (directory / "Replays").mkdir(exist_ok=True)
-    for version in chosen:
+    for version in game_versions:
         binary = directory / "Versions" / version.directory / BINARY
         _write(binary, launcher(version).encode(), mode=0o755)
 
 
 def _write(path: Path, content: bytes, mode: int = 0o644) -> None:
+    """Writes a file so that readers see either the old one or the new one, with its mode."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with storage.replacing(path) as temporary:
         Path(temporary).write_bytes(content)

@@ -1,9 +1,9 @@
-"""A matchmade ladder: many games between bots of like rating, written as replay files.
+"""A ladder: many games between bots of similar ratings, as replay files.
 
-In: a number of games, a seed, a folder. Out: `SHA256.SC2Replay` files, as in the packs, and
-`ladder.csv` with a row per game. Game i follows from (seed, i) alone, so the files do not
-depend on how many processes play. A run that was interrupted carries on: finished games are
-noted in `.ladder-SEED/` and not played again.
+In: a number of games, a seed, a folder. Out: files `SHA256.SC2Replay`, named like those of the replay packs, and
+`ladder.csv` with one row per game. Game i depends on (seed, i) alone, so the number of processes does
+not change the files. An interrupted run can be continued: `.ladder-SEED/` notes each finished game, and
+the next run skips it. Must not know: what becomes of the replays.
 """
 
 import concurrent.futures
@@ -23,19 +23,30 @@ from starmill.engines import lifeline
 from starmill.engines.skirmish import recorded_game, versions, warmup
 from starmill.engines.skirmish.simulation import maps
 from starmill.schema import errors, storage
+from starmill.schema.game_constants import RANDOM
 
-# Between which ratings players are drawn, if nothing else is asked for.
+# The default range of ratings.
 RATINGS = (2500, 7000)
-# How far apart matchmaking lets two players be; wide enough to see the better one win.
+# Standard deviation of the difference between two players; enough for the better one to win more.
 _MMR_SPREAD = 220.0
-# Of a hundred players, so many queue as random.
+# Share of players who request a random race.
 _RANDOM_SHARE = 0.1
 TABLE = "ladder.csv"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Pairing:
-    """One game before it is played."""
+    """One game before it is played.
+
+    Attributes:
+        index: its number in the ladder, from 0.
+        map_name: the map's name, a key of `maps.MAPS`.
+        version: the version of the replay, such as "4.9.2".
+        seed: the game's seed.
+        races: the requested race ids of players 1 and 2; may be RANDOM.
+        mmrs: the ratings of players 1 and 2.
+        names: the names of players 1 and 2.
+    """
 
     index: int
     map_name: str
@@ -49,10 +60,10 @@ class Pairing:
 def pairing(
     seed: int,
     index: int,
-    chosen: Sequence[versions.Version],
+    game_versions: Sequence[versions.Version],
     ratings: tuple[int, int] = RATINGS,
 ) -> Pairing:
-    """Returns game `index` of a ladder whose players' ratings lie between the two given."""
+    """Returns game `index` of a ladder. ratings: the lowest and the highest rating of players."""
     low, high = ratings
     if not recorded_game.MIN_MMR <= low <= high <= recorded_game.MAX_MMR:
         raise errors.ConfigError(
@@ -64,14 +75,15 @@ def pairing(
     second = first + float(rng.normal(0.0, _MMR_SPREAD))
     mmrs = [int(np.clip(round(mmr), low, high)) for mmr in (first, second)]
     races = [
-        4 if rng.random() < _RANDOM_SHARE else int(rng.integers(1, 4)) for _ in range(2)
+        RANDOM if rng.random() < _RANDOM_SHARE else int(rng.integers(1, 4))
+        for _ in range(2)
     ]
     names = [f"player{int(rng.integers(10**6)):06d}" for _ in range(2)]
     all_maps = list(maps.MAPS)
     return Pairing(
         index=index,
         map_name=all_maps[int(rng.integers(len(all_maps)))],
-        version=chosen[int(rng.integers(len(chosen)))].number,
+        version=game_versions[int(rng.integers(len(game_versions)))].number,
         seed=int(rng.integers(2**31)),
         races=(races[0], races[1]),
         mmrs=(mmrs[0], mmrs[1]),
@@ -80,7 +92,7 @@ def pairing(
 
 
 def play_pairing(match: Pairing, out: Path) -> dict[str, Any]:
-    """Plays one game, writes its replay, and returns its row of the table."""
+    """Plays one game and writes its replay into a folder. Returns its row of the table."""
     sides = [
         recorded_game.Player(
             kind="bot", race=match.races[i], mmr=match.mmrs[i], name=match.names[i]
@@ -115,11 +127,11 @@ def played_already(
     games: int,
     seed: int,
     out: Path,
-    chosen: Sequence[versions.Version],
+    game_versions: Sequence[versions.Version],
     ratings: tuple[int, int] = RATINGS,
 ) -> int:
     """Returns how many of a ladder's games earlier runs have finished."""
-    matches = (pairing(seed, index, chosen, ratings) for index in range(games))
+    matches = (pairing(seed, index, game_versions, ratings) for index in range(games))
     return sum(_noted(_notes(out, seed), match, out) is not None for match in matches)
 
 
@@ -128,14 +140,14 @@ def _notes(out: Path, seed: int) -> Path:
 
 
 def _noted(notes: Path, match: Pairing, out: Path) -> dict[str, Any] | None:
-    """Returns the row of a game that an earlier run finished, None if there is none."""
+    """Returns the row of a game that an earlier run finished, None if none did."""
     note = notes / f"{match.index:06d}.json"
     if not note.is_file():
         return None
     row: dict[str, Any] = json.loads(note.read_text("utf-8"))
-    known = row.pop("pairing") == _as_json(match)
-    there = (out / f"{row['replay_id']}.SC2Replay").is_file()
-    return row if known and there else None
+    is_same = row.pop("pairing") == _as_json(match)
+    has_replay = (out / f"{row['replay_id']}.SC2Replay").is_file()
+    return row if is_same and has_replay else None
 
 
 def _as_json(match: Pairing) -> dict[str, Any]:
@@ -148,22 +160,23 @@ def play_ladder(
     games: int,
     seed: int,
     out: Path,
-    chosen: Sequence[versions.Version],
+    game_versions: Sequence[versions.Version],
     ratings: tuple[int, int] = RATINGS,
     parallel: int = 1,
     progress: Callable[[int], None] = lambda done: None,
 ) -> str:
-    """Plays a ladder into a folder; returns a line that sums it up.
+    """Plays a ladder into a folder. Returns a summary in one line.
 
-    `progress` is told after each game how many there are, those of earlier runs included.
+    progress: called after each game with the number of finished games, those of earlier runs
+        included.
     """
     if games < 1 or parallel < 1:
         raise errors.ConfigError(
-            f"ladder: expected at least one game and one process, found {games}, {parallel}"
+            f"ladder: expected at least one game and one process, found {games} and {parallel}"
         )
     notes = _notes(out, seed)
     notes.mkdir(parents=True, exist_ok=True)
-    matches = [pairing(seed, index, chosen, ratings) for index in range(games)]
+    matches = [pairing(seed, index, game_versions, ratings) for index in range(games)]
     noted = {match.index: _noted(notes, match, out) for match in matches}
     rows = {index: row for index, row in noted.items() if row is not None}
     todo = [match for match in matches if match.index not in rows]
@@ -185,7 +198,7 @@ def _played(todo: Sequence[Pairing], out: Path, parallel: int) -> Any:
         for match in todo:
             yield match, play_pairing(match, out)
         return
-    # Spawned, not forked: a fork would copy the compiler's threads half-way.
+    # Not forked: a fork copies the compiler's locks without the threads that hold them.
     context = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(
         parallel, mp_context=context, initializer=lifeline.end_with_parent

@@ -1,7 +1,7 @@
-"""One whole game between two scripted players, played in this process and written down.
+"""One whole game between two computer players, played in this process and recorded.
 
-In: who plays, the map, the seed. Out: the replay's bytes and the result. The same arguments give
-the same bytes everywhere.
+In: who plays, the map, the seed. Out: the replay's bytes and the result. The same arguments give the same
+bytes on every machine. Must not know: ladders, or where replays are stored.
 """
 
 import dataclasses
@@ -21,11 +21,20 @@ from starmill.schema import errors
 from starmill.schema.game_constants import DIFFICULTIES, RACE_IDS, RACE_NAMES, RANDOM
 
 MIN_MMR, MAX_MMR = 1000, 8000
+DEFAULT_MMR = 4000
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Player:
-    """One side. kind: "bot" (with an mmr), "computer" (with a difficulty) or "random"."""
+    """One side of a game.
+
+    Attributes:
+        kind: "bot" (like a person of a rating), "computer" (a built-in level) or "random".
+        race: the requested race id; may be RANDOM.
+        mmr: a bot's rating; None for other kinds.
+        difficulty: a computer's Difficulty; 0 for other kinds.
+        name: the player's name in the replay; the kind if empty.
+    """
 
     kind: str
     race: int
@@ -36,7 +45,15 @@ class Player:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """A finished game. races: as played, 1 to 3. results: of players 1 and 2."""
+    """A finished game.
+
+    Attributes:
+        replay: the content of its replay file.
+        map_name: the map's name.
+        races: the race ids that players 1 and 2 played.
+        results: "win", "loss" or "tie" of players 1 and 2.
+        loops: the loop on which it ended.
+    """
 
     replay: bytes
     map_name: str
@@ -46,7 +63,7 @@ class Outcome:
 
     @property
     def line(self) -> str:
-        """The game in a line for people."""
+        """The game in one line, for people to read."""
         return (
             f"{self.map_name}: home {RACE_NAMES[self.races[0]]} {self.results[0]}, "
             f"away {RACE_NAMES[self.races[1]]} {self.results[1]}, {self.loops} loops"
@@ -60,7 +77,7 @@ def parse_player(text: str, race: str) -> Player:
     if name == "random":
         return Player(kind="random", race=number, name="random")
     if name.startswith("bot"):
-        digits = name.removeprefix("bot").removeprefix(":") or "4000"
+        digits = name.removeprefix("bot").removeprefix(":") or str(DEFAULT_MMR)
         if not digits.isdigit() or not MIN_MMR <= int(digits) <= MAX_MMR:
             raise errors.ConfigError(
                 f"player {text!r}: expected bot:MMR with an MMR from {MIN_MMR} to {MAX_MMR}"
@@ -79,7 +96,7 @@ def _actor(player: Player, race: int, seed: int, opponent: Player) -> match.Play
         return random_player.RandomPlayer(seed)
     if player.kind == "computer":
         return bots.computer(player.difficulty, race, seed)
-    return bots.human(player.mmr or 4000, race, seed, opponent_mmr=opponent.mmr)
+    return bots.human(player.mmr or DEFAULT_MMR, race, seed, opponent_mmr=opponent.mmr)
 
 
 def play_game(
@@ -91,7 +108,10 @@ def play_game(
     version: versions.Version,
     max_loops: int = match.MAX_LOOPS,
 ) -> Outcome:
-    """Plays one game to its end. The map (if None), races and starts follow from the seed."""
+    """Plays one game to its end.
+
+    The seed decides random races, the start locations and, if `map_name` is None, the map.
+    """
     if map_name is not None and map_name not in maps.MAPS:
         raise errors.ConfigError(
             f"map {map_name!r}: expected one of {', '.join(maps.MAPS)}"
@@ -99,13 +119,13 @@ def play_game(
     warmup.ready()
     rng = np.random.Generator(np.random.PCG64(seed))
     names = list(maps.MAPS)
-    chosen = names[int(rng.integers(len(names)))] if map_name is None else map_name
+    played_map = names[int(rng.integers(len(names)))] if map_name is None else map_name
     start = int(rng.integers(2))
     setups, participants = [], []
     actors: list[match.Player] = []
     for index, player in enumerate((home, away)):
-        drawn = int(rng.integers(1, 4))
-        race = drawn if player.race == RANDOM else player.race
+        random_race = int(rng.integers(1, 4))
+        race = random_race if player.race == RANDOM else player.race
         level = bots.computer_setup(player.difficulty)
         setups.append(
             PlayerSetup(
@@ -127,7 +147,7 @@ def play_game(
                 difficulty=player.difficulty,
             )
         )
-    game = Game(maps.MAPS[chosen], (setups[0], setups[1]), int(rng.integers(2**31)))
+    game = Game(maps.MAPS[played_map], (setups[0], setups[1]), int(rng.integers(2**31)))
     recorder = Recorder(game, (participants[0], participants[1]), version)
 
     def watch() -> None:
@@ -140,7 +160,7 @@ def play_game(
     result = game.result
     return Outcome(
         replay=recorder.replay(),
-        map_name=chosen,
+        map_name=played_map,
         races=(setups[0].race, setups[1].race),
         results=(result[1], result[2]),
         loops=game.loop,

@@ -1,4 +1,4 @@
-"""`starmill skirmish`: the embedded game. Lays out an installation, plays ladders and games."""
+"""`starmill skirmish`: installs the embedded game, plays ladders and single games."""
 
 import argparse
 from collections.abc import Callable
@@ -24,56 +24,72 @@ EXAMPLES = """\
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the sub-command's options."""
     commands = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    laid = commands.add_parser(
-        "install", help="lay out a folder like an installed game"
+    install_parser = commands.add_parser(
+        "install", help="install the game into a folder"
     )
-    laid.add_argument("directory", type=Path, help="then set SC2PATH to it")
-    laid.add_argument(
+    install_parser.add_argument(
+        "directory", type=Path, help="the folder; set SC2PATH to it afterwards"
+    )
+    install_parser.add_argument(
         "--versions",
         default="all",
-        help="comma list such as 4.8.2,4.9.2 (default: all)",
+        help="versions to install, such as 4.8.2,4.9.2 (default: all)",
     )
-    played = commands.add_parser(
-        "ladder", help="play a matchmade ladder, write replays"
+    ladder_parser = commands.add_parser(
+        "ladder", help="play games between bots of similar ratings, write replays"
     )
-    played.add_argument("--games", type=int, required=True, help="how many")
-    played.add_argument("--seed", type=int, required=True)
-    played.add_argument(
+    ladder_parser.add_argument(
+        "--games", type=int, required=True, help="number of games"
+    )
+    ladder_parser.add_argument(
+        "--seed", type=int, required=True, help="decides all games"
+    )
+    ladder_parser.add_argument(
         "--out", type=Path, required=True, help="folder for the replays"
     )
-    played.add_argument(
+    ladder_parser.add_argument(
         "--versions",
         default="all",
-        help="comma list of versions to write (default: all)",
+        help="versions of the replays, such as 4.8.2,4.9.2 (default: all)",
     )
-    played.add_argument(
+    ladder_parser.add_argument(
         "--parallel",
         type=int,
         default=1,
-        help="processes; the replays do not depend on it",
+        help="number of processes; does not change the replays",
     )
-    played.add_argument(
+    ladder_parser.add_argument(
         "--ratings",
         default="{}-{}".format(*ladder.RATINGS),
         metavar="LOW-HIGH",
-        help="of the players, drawn evenly from between (%(default)s)",
+        help="range of the players' ratings (default: %(default)s)",
     )
-    single = commands.add_parser("play", help="play one game and print its result")
+    play_parser = commands.add_parser("play", help="play one game and print its result")
     for side in ("home", "away"):
-        single.add_argument(
+        play_parser.add_argument(
             f"--{side}",
             default="bot:4000",
-            help="bot:MMR, a difficulty such as very_hard, or random",
+            help="bot:MMR, a difficulty such as very_hard, or random (default: %(default)s)",
         )
-        single.add_argument(
+        play_parser.add_argument(
             f"--{side}-race",
             choices=list(game_constants.RACE_IDS),
             default="random",
         )
-    single.add_argument("--map", default=None, help="a map's name (default: by seed)")
-    single.add_argument("--seed", type=int, default=1)
-    single.add_argument("--version", default=versions.LATEST.number)
-    single.add_argument("--out", type=Path, help="where to write the replay")
+    play_parser.add_argument(
+        "--map", default=None, help="the map's name (default: drawn by the seed)"
+    )
+    play_parser.add_argument(
+        "--seed", type=int, default=1, help="decides the game (default: %(default)s)"
+    )
+    play_parser.add_argument(
+        "--version",
+        default=versions.LATEST.number,
+        help="version of the replay (default: %(default)s)",
+    )
+    play_parser.add_argument(
+        "--out", type=Path, help="file for the replay (default: none)"
+    )
 
 
 def _versions(text: str) -> tuple[versions.Version, ...]:
@@ -83,7 +99,7 @@ def _versions(text: str) -> tuple[versions.Version, ...]:
     unknown = [number for number in text.split(",") if number not in known]
     if unknown:
         raise errors.ConfigError(
-            f"--versions: expected some of {', '.join(known)}, found {', '.join(unknown)}"
+            f"--versions: expected versions out of {', '.join(known)}, found {', '.join(unknown)}"
         )
     return tuple(known[number] for number in text.split(","))
 
@@ -98,10 +114,10 @@ def _ratings(text: str) -> tuple[int, int]:
 
 
 def _install(args: argparse.Namespace) -> int:
-    chosen = _versions(args.versions)
-    install.install(args.directory, chosen)
+    game_versions = _versions(args.versions)
+    install.install(args.directory, game_versions)
     _compile()
-    print(f"Skirmish {', '.join(v.number for v in chosen)} in {args.directory}")
+    print(f"Skirmish {', '.join(v.number for v in game_versions)} in {args.directory}")
     print(f"export SC2PATH={args.directory.resolve()}")
     return 0
 
@@ -112,21 +128,21 @@ def _compile() -> None:
 
 
 def _ladder(args: argparse.Namespace) -> int:
-    asked = {
+    options = {
         "games": args.games,
         "seed": args.seed,
         "out": args.out,
-        "chosen": _versions(args.versions),
+        "game_versions": _versions(args.versions),
         "ratings": _ratings(args.ratings),
     }
-    done = [ladder.played_already(**asked)]
+    finished = [ladder.played_already(**options)]
 
-    def note(played: int) -> None:
-        done[0] = played
+    def update(games: int) -> None:
+        finished[0] = games
 
     _compile()
-    with progress.Progress("ladder", args.games, "games", lambda: done[0]):
-        summary = ladder.play_ladder(**asked, parallel=args.parallel, progress=note)
+    with progress.Progress("ladder", args.games, "games", lambda: finished[0]):
+        summary = ladder.play_ladder(**options, parallel=args.parallel, progress=update)
     print(summary)
     return 0
 
@@ -155,5 +171,5 @@ _ACTIONS: dict[str, Callable[[argparse.Namespace], int]] = {
 
 
 def run(args: argparse.Namespace) -> int:
-    """Does the work and returns the exit code."""
+    """Runs the command and returns its exit code."""
     return _ACTIONS[args.action](args)

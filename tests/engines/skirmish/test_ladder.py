@@ -90,7 +90,7 @@ def _rows(tmp_path):
                 games=games,
                 seed=seed,
                 out=tmp_path / str(seed),
-                chosen=versions.VERSIONS,
+                game_versions=versions.VERSIONS,
                 parallel=2,
             )
         tables = [tmp_path / str(seed) / ladder.TABLE for seed, _ in GAMES]
