@@ -1,4 +1,4 @@
-"""Small games for tests: a map, two races, and units put where a test needs them."""
+"""Small games for tests: a map, two races, and units where a test needs them."""
 
 from starmill.engines.skirmish.simulation import entry_points, maps, rules
 from starmill.engines.skirmish.simulation.game import (
@@ -7,7 +7,7 @@ from starmill.engines.skirmish.simulation.game import (
     UnitCommand,
 )
 
-OPEN = (60.0, 60.0)  # the middle of Amber Basin's low ground is free around here
+OPEN = (60.0, 60.0)  # an empty place in the middle of Amber Basin's low ground
 
 
 def new_game(
@@ -26,7 +26,7 @@ def put(
     """Creates a unit and returns its row."""
     unit_type = rules.unit_id(kind)
     row = int(entry_points.spawn(game.world.state, unit_type, player, x, y, done))
-    game.world.units["seen"][row] = 1 << player  # its owner need not wait for a look
+    game.world.units["seen"][row] = 1 << player  # its owner sees it at once
     return row
 
 

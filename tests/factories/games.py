@@ -1,4 +1,4 @@
-"""Short recorded games and a client, for the tests of the server and the replays."""
+"""A short recorded game and clients of the server, for the tests of server and replays."""
 
 import contextlib
 import dataclasses
@@ -21,7 +21,15 @@ from starmill.engines.skirmish.simulation.game import Game, Leave, PlayerSetup
 
 @dataclasses.dataclass(frozen=True)
 class Played:
-    """A game as it was played. digests, inputs: by loop."""
+    """A game as it was played.
+
+    Attributes:
+        replay: its replay file.
+        digests: digests of its state by loop, every hundredth.
+        inputs: its inputs by loop.
+        loops: the loop on which it ended.
+        result: "win" or "loss" by player.
+    """
 
     replay: bytes
     digests: dict
@@ -34,7 +42,7 @@ class Played:
 def played(
     *, map_name="Amber Basin", races=(1, 2), seed=5, loops=1500, version="4.9.2"
 ) -> Played:
-    """Two random players, the second of whom surrenders at `loops`."""
+    """Plays two random players, the second of whom surrenders on `loops`."""
     setups = tuple(
         PlayerSetup(race_requested=race, race=race, start=index)
         for index, race in enumerate(races)
@@ -47,8 +55,8 @@ def played(
     actors = [random_player.RandomPlayer(seed * 2 + i) for i in (1, 2)]
     digests, inputs = {}, {}
     while game.loop < loops:
-        wanted = [i for p, actor in enumerate(actors, 1) for i in actor.act(game, p)]
-        admitted = recorder.admit(wanted)
+        given = [i for p, actor in enumerate(actors, 1) for i in actor.act(game, p)]
+        admitted = recorder.admit(given)
         if admitted:
             inputs[game.loop] = admitted
         game.step(admitted)
@@ -61,7 +69,7 @@ def played(
 
 
 def replay_options() -> sc2api_pb2.InterfaceOptions:
-    """What DeepMind's client asks for."""
+    """Returns the interface options that DeepMind's client requests."""
     options = sc2api_pb2.InterfaceOptions(
         raw=True,
         score=True,
@@ -78,7 +86,7 @@ def replay_options() -> sc2api_pb2.InterfaceOptions:
 
 
 class LocalClient:
-    """Speaks to a session in this process, through the bytes of requests and answers."""
+    """Sends requests to a session in this process, as bytes."""
 
     def __init__(self, version="4.9.2", maps_dir="", injector=None):
         self.session = session.Session(
@@ -141,7 +149,7 @@ class LocalClient:
 
 
 class Process:
-    """A game process and a websocket to it; `with` ends it."""
+    """A game process and a websocket to it. Leaving the `with` block ends the process."""
 
     def __init__(self, port, *flags, env=None, data_dir=""):
         command = [sys.executable, "-m", "starmill.engines.skirmish.server.process"]

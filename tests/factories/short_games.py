@@ -1,8 +1,7 @@
 """Short replays of the embedded game for tests: seconds to make, milliseconds to play.
 
-Two players who click at random, seeded: moves, attacks, whatever a unit can do, selections,
-control groups, camera moves, pauses; then one leaves. Not a match worth watching, but every
-kind of input is in it, and a hundred of them cost less than one match of the bots.
+Two players act at random until one surrenders: commands, selections, control groups, camera moves, pauses.
+Every kind of input occurs, and a hundred of these games take less time than one game between bots.
 """
 
 import functools
@@ -41,8 +40,8 @@ def short_game(
     """Returns the bytes of a replay.
 
     Args:
-        busy: a player's chance to act on a loop.
-        peaceful: all stay at home and nobody attacks, so that a game of any length lasts.
+        busy: the probability that a player acts on a loop.
+        peaceful: whether all units stay at home and nobody attacks, so that a game can be long.
     """
     rng = random.Random(seed)
     races = [rng.choice((1, 2, 3)) for _ in range(2)]
@@ -70,7 +69,7 @@ def short_game(
             item
             for player in (1, 2)
             if rng.random() < busy
-            for item in _clicks(game, player, rng, peaceful)
+            for item in _random_inputs(game, player, rng, peaceful)
         ]
         game.step(recorder.admit(inputs))
         recorder.watch()
@@ -79,7 +78,7 @@ def short_game(
     return recorder.replay()
 
 
-def _place(game, player: int, rng: random.Random, peaceful: bool):
+def _random_point(game, player: int, rng: random.Random, peaceful: bool):
     x0, y0, x1, y1 = game.map.playable
     if peaceful:
         x, y = game.map.starts[player - 1]
@@ -87,17 +86,17 @@ def _place(game, player: int, rng: random.Random, peaceful: bool):
     return round(rng.uniform(x0, x1), 2), round(rng.uniform(y0, y1), 2)
 
 
-def _clicks(game, player: int, rng: random.Random, peaceful: bool) -> list:
+def _random_inputs(game, player: int, rng: random.Random, peaceful: bool) -> list:
     units = game.world.units
-    mine = [
+    own = [
         int(row)
         for row in ((units["owner"] == player) & (units["alive"] == 1)).nonzero()[0]
     ]
-    point = _place(game, player, rng, peaceful)
-    if not mine or rng.random() < 0.25:
+    point = _random_point(game, player, rng, peaceful)
+    if not own or rng.random() < 0.25:
         return [CameraMove(player, *point)]
-    chosen = rng.sample(mine, min(len(mine), rng.randint(1, 4)))
-    tags = tuple(int(units["tag"][row]) for row in chosen)
+    rows = rng.sample(own, min(len(own), rng.randint(1, 4)))
+    tags = tuple(int(units["tag"][row]) for row in rows)
     select = Select(player, tags)
     kind = rng.random()
     if kind < 0.15:
@@ -110,13 +109,13 @@ def _clicks(game, player: int, rng: random.Random, peaceful: bool) -> list:
             player, ability, tags, target_point=point, queued=rng.random() < 0.2
         )
         return [select, *([command] * rng.choice((1, 1, 2)))]
-    able = game.available_abilities(chosen[0])
-    if not able:
+    abilities = game.available_abilities(rows[0])
+    if not abilities:
         return [select]
-    where = point if rng.random() < 0.5 else None
+    target = point if rng.random() < 0.5 else None
     return [
         Select(player, tags[:1]),
-        UnitCommand(player, rng.choice(able), tags[:1], target_point=where),
+        UnitCommand(player, rng.choice(abilities), tags[:1], target_point=target),
     ]
 
 
@@ -128,8 +127,8 @@ def write_games(
     names = ("4.9.2", "4.9.1", "4.8.2")
     paths = []
     for seed in range(first_seed, first_seed + count):
-        made = short_game(seed, version=names[seed % 3], **options)
+        replay = short_game(seed, version=names[seed % 3], **options)
         path = folder / f"game{seed:04d}.SC2Replay"
-        path.write_bytes(made)
+        path.write_bytes(replay)
         paths.append(path)
     return paths

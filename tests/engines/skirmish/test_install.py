@@ -78,16 +78,3 @@ def test_the_launcher_ignores_the_clients_environment(installed):
     )
     assert "-port: expected a number, found 'no'" in done.stderr
     assert done.returncode == 1
-
-
-def test_maps_are_found_by_title_path_and_alias():
-    assert map_files.map_of_name("Amber Basin").name == "Amber Basin"
-    assert map_files.map_of_name("Skirmish/AmberBasin.SC2Map").name == "Amber Basin"
-    assert map_files.map_of_name("Melee/Simple64.SC2Map").name == "Amber Basin"
-    assert map_files.map_of_name("Acropolis LE").name == "Amber Basin"
-    assert map_files.map_of_name("Ulrena LE") is None
-
-
-def test_a_map_file_that_is_not_ours_is_refused():
-    with pytest.raises(errors.FormatError, match="expected one of Skirmish"):
-        map_files.map_of_data(b"MPQ\x1a nonsense")

@@ -69,11 +69,11 @@ def _observed(entry: tuple) -> list[dict[str, np.ndarray]]:
     interface = observer.Interface.from_options(options)
     watchers = [observer.Observer(game, p, interface) for p in (1, 2)]
     converters = [observation.Converter(SETTINGS, info) for _ in (1, 2)]
-    found = []
+    observations = []
     while game.result is None and game.loop < 20000:
         if game.loop % EVERY_LOOPS == 0:
             for watcher, converter in zip(watchers, converters, strict=True):
-                found.append(converter.convert(watcher.observation()))
+                observations.append(converter.convert(watcher.observation()))
         wait = min(p.next_loop for p in players) - game.loop
         upto = EVERY_LOOPS - game.loop % EVERY_LOOPS
         if wait > 0:
@@ -83,7 +83,7 @@ def _observed(entry: tuple) -> list[dict[str, np.ndarray]]:
         for number, player in enumerate(players, start=1):
             inputs += player.act(game, number)
         game.step(inputs)
-    return found
+    return observations
 
 
 @pytest.mark.slow

@@ -5,6 +5,8 @@ import signal
 import pytest
 
 from starmill.converters.protos import common_pb2, raw_pb2, sc2api_pb2
+from starmill.engines.skirmish import install, versions
+from starmill.engines.skirmish import server as package
 from starmill.engines.skirmish.server import process as server
 from starmill.engines.skirmish.server import session
 from starmill.engines.skirmish.simulation import game
@@ -63,13 +65,13 @@ def test_a_step_of_0_changes_nothing(client, played):
 def test_actions_are_reported_on_the_loop_after_theirs(client, played, player):
     client.start_replay(played.replay, player)
     client.observe()
-    found = {}
+    reported = {}
     for loop in range(1, 401):
         client.step()
         for action in client.observe().actions:
             command = action.action_raw.unit_command
             if action.action_raw.HasField("unit_command"):
-                found.setdefault(loop, []).append(
+                reported.setdefault(loop, []).append(
                     (command.ability_id, tuple(command.unit_tags))
                 )
     expected = {}
@@ -84,7 +86,7 @@ def test_actions_are_reported_on_the_loop_after_theirs(client, played, player):
                     (item.ability_id, item.unit_tags)
                 )
     assert expected
-    assert found == expected
+    assert reported == expected
 
 
 def test_both_players_see_the_game_that_was_played(played):
@@ -291,6 +293,14 @@ def test_queries_and_data(client):
 
 
 # The process
+
+
+def test_installed_launchers_find_the_entry_point():
+    # Their text is `from starmill.engines.skirmish import server; server.main()`.
+    assert package.main is server.main
+    assert "from starmill.engines.skirmish import server" in install.launcher(
+        versions.LATEST
+    )
 
 
 def test_flags_are_read_as_the_game_reads_them():

@@ -1,0 +1,25 @@
+import pytest
+
+from starmill.engines.skirmish.server import map_files
+from starmill.engines.skirmish.simulation import maps
+from starmill.schema import errors
+
+
+def test_every_file_names_one_of_the_maps():
+    files = map_files.files()
+    assert {map_files.own_path(name) for name in maps.MAPS} < set(files)
+    for path, content in files.items():
+        assert map_files.map_of_data(content) is map_files.map_of_name(path)
+
+
+def test_maps_are_found_by_title_path_and_alias():
+    assert map_files.map_of_name("Amber Basin").name == "Amber Basin"
+    assert map_files.map_of_name("Skirmish/AmberBasin.SC2Map").name == "Amber Basin"
+    assert map_files.map_of_name("Melee/Simple64.SC2Map").name == "Amber Basin"
+    assert map_files.map_of_name("Acropolis LE").name == "Amber Basin"
+    assert map_files.map_of_name("Ulrena LE") is None
+
+
+def test_a_map_file_that_is_not_ours_is_refused():
+    with pytest.raises(errors.FormatError, match="expected one of Skirmish"):
+        map_files.map_of_data(b"MPQ\x1a nonsense")

@@ -1,0 +1,96 @@
+import numpy as np
+import pytest
+
+from starmill.converters.protos import query_pb2
+from starmill.engines.skirmish.server import queries
+from starmill.engines.skirmish.simulation import action_results, rules
+from tests.factories import arena
+
+
+def _slow_length(walkable, start, end):
+    """Relaxes all cells until nothing changes; [row, column] cells of two units."""
+    height, width = walkable.shape
+    lengths = np.full(walkable.shape, np.inf)
+    lengths[int(start[1] // 2), int(start[0] // 2)] = 0.0
+    changed = True
+    while changed:
+        changed = False
+        for row in range(height):
+            for column in range(width):
+                for dy in (-1, 0, 1):
+                    for dx in (-1, 0, 1):
+                        to = (row + dy, column + dx)
+                        if not (0 <= to[0] < height and 0 <= to[1] < width):
+                            continue
+                        length = lengths[row, column] + 2 * float(np.hypot(dy, dx))
+                        if walkable[to] and length < lengths[to] - 1e-9:
+                            lengths[to] = length
+                            changed = True
+    length = lengths[int(end[1] // 2), int(end[0] // 2)]
+    straight = float(np.hypot(end[0] - start[0], end[1] - start[1]))
+    return max(float(length), straight) if np.isfinite(length) else 0.0
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_path_lengths_are_those_of_a_slow_search(seed):
+    rng = np.random.default_rng(seed)
+    walkable = rng.random((9, 11)) < 0.7
+    for _ in range(5):
+        start, end = rng.uniform(0, 18, 2), rng.uniform(0, 18, 2)
+        walkable[int(start[1] // 2), int(start[0] // 2)] = True
+        length = queries.path_length(walkable, tuple(start), tuple(end))
+        assert length == pytest.approx(_slow_length(walkable, start, end))
+
+
+def test_points_outside_the_map_have_no_path():
+    walkable = np.ones((4, 4), bool)
+    assert queries.path_length(walkable, (1.0, 1.0), (7.0, 7.0)) > 8.0
+    assert queries.path_length(walkable, (1.0, 1.0), (9.0, 1.0)) == 0.0
+    assert queries.path_length(walkable, (-1.0, 1.0), (1.0, 1.0)) == 0.0
+
+
+def test_only_own_units_tell_what_they_can_do():
+    game = arena.new_game()
+    scv = arena.tag(game, arena.rows_of(game, "SCV", 1)[0])
+    drone = arena.tag(game, arena.rows_of(game, "Drone", 2)[0])
+    request = query_pb2.RequestQuery()
+    for tag in (scv, drone, 12345, 1 << 63):
+        request.abilities.add(unit_tag=tag)
+    own, enemy, unknown, huge = queries.response(game, 1, request).abilities
+    assert own.unit_type_id == rules.unit_id("SCV")
+    assert rules.ability_id("Stop_Stop") in {a.ability_id for a in own.abilities}
+    assert not enemy.abilities and not unknown.abilities and not huge.abilities
+
+
+def test_placements_say_whether_a_building_fits():
+    game = arena.new_game()
+    arena.rich(game, 1)
+    request = query_pb2.RequestQuery()
+    depot = rules.ability_id("Build_SupplyDepot")
+    start = game.map.starts[0]
+    far = (float(game.map.width) + 5.0, 3.0)
+    for ability, (x, y) in (
+        (depot, arena.OPEN),
+        (depot, start),
+        (depot, far),
+        (0, arena.OPEN),
+        (rules.ability_id("Stop_Stop"), arena.OPEN),
+    ):
+        place = request.placements.add(ability_id=ability)
+        place.target_pos.x, place.target_pos.y = x, y
+    results = [p.result for p in queries.response(game, 1, request).placements]
+    assert results[0] == action_results.SUCCESS
+    assert results[1] not in (0, action_results.SUCCESS)
+    invalid = action_results.CANT_BUILD_LOCATION_INVALID
+    assert results[2:] == [invalid, action_results.NOT_SUPPORTED, invalid]
+
+
+def test_flying_units_go_straight():
+    game = arena.new_game(home=2)
+    overlord = arena.rows_of(game, "Overlord", 1)[0]
+    x, y = arena.unit(game, overlord, "x"), arena.unit(game, overlord, "y")
+    request = query_pb2.RequestQuery()
+    question = request.pathing.add(unit_tag=arena.tag(game, overlord))
+    question.end_pos.x, question.end_pos.y = x + 3.0, y + 4.0
+    (answer,) = queries.response(game, 1, request).pathing
+    assert answer.distance == pytest.approx(5.0)
