@@ -122,7 +122,11 @@ def play_match(
 
 
 def replay_match(match: Match, until: int | None = None) -> Game:
-    """Plays a match again and returns the game at its end, or at loop `until` if that is earlier."""
+    """Plays a match again up to its end, or up to loop `until` if that is earlier.
+
+    Inputs on the loop at which it stops, such as the surrender that ended the match, are not
+    applied.
+    """
     end = match.loops if until is None else min(until, match.loops)
     game = Game(maps.MAPS[match.map_name], match.setups, match.seed)
     queue = list(match.inputs)

@@ -8,7 +8,7 @@ from starmill.engines.skirmish.players.situation import (
     distance,
     mean,
 )
-from starmill.engines.skirmish.simulation import ids, rules
+from starmill.engines.skirmish.simulation import entry_points, ids, rules
 from tests.factories import arena
 
 
@@ -37,7 +37,7 @@ def test_a_cloaked_enemy_is_not_shown_but_suspected() -> None:
     x, y = arena.OPEN
     arena.put(game, "Marine", 1, x, y)
     arena.put(game, "DarkTemplar", 2, x + 3, y)
-    game.advance(2)
+    arena.look(game)
     situation = Situation(game, 1)
     assert len(situation.enemies) == 0
     assert situation.has_hidden_enemies
@@ -61,8 +61,9 @@ def test_money_for_buildings_on_the_way_is_set_aside() -> None:
     game = arena.new_game()
     arena.rich(game, 1)
     worker = arena.rows_of(game, "SCV", 1)[0]
-    start = game.map.starts[0]
-    point = (start[0] + 8.0, start[1] + 8.0)
+    x, y = game.map.starts[0]
+    depot = rules.unit_id("SupplyDepot")
+    point = entry_points.find_place(game.world.state, 1, depot, x + 6, y + 6, 0)
     arena.command(game, 1, "Build_SupplyDepot", [worker], point=point)
     situation = Situation(game, 1)
     money = int(game.world.players["minerals"][1])

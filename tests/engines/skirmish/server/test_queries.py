@@ -3,7 +3,7 @@ import pytest
 
 from starmill.converters.protos import query_pb2
 from starmill.engines.skirmish.server import queries
-from starmill.engines.skirmish.simulation import action_results, rules
+from starmill.engines.skirmish.simulation import action_results, entry_points, rules
 from tests.factories import arena
 
 
@@ -68,9 +68,13 @@ def test_placements_say_whether_a_building_fits():
     request = query_pb2.RequestQuery()
     depot = rules.ability_id("Build_SupplyDepot")
     start = game.map.starts[0]
+    near = (start[0] + 6.0, start[1] + 6.0)
+    free = entry_points.find_place(
+        game.world.state, 1, rules.unit_id("SupplyDepot"), *near, 0
+    )
     far = (float(game.map.width) + 5.0, 3.0)
     for ability, (x, y) in (
-        (depot, arena.OPEN),
+        (depot, free),
         (depot, start),
         (depot, far),
         (0, arena.OPEN),
