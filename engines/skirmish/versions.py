@@ -1,7 +1,7 @@
-"""The game versions that Skirmish can pass for: 4.8.2 to 4.9.2, as pysc2's table has them.
+"""The game versions that Skirmish can report: 4.8.2 to 4.9.2, as in pysc2's table.
 
-They share one replay protocol and one set of unit and ability ids, so a version is a name, a
-build and a data version, nothing more.
+In: nothing. Out: `VERSIONS`. They share one replay protocol and one set of unit and ability ids,
+so a version is only a number, a build and a data version.
 """
 
 import dataclasses
@@ -9,7 +9,13 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Version:
-    """One version. number: as in "4.9.2". data_version: 32 upper-case hex digits."""
+    """One game version.
+
+    Attributes:
+        number: such as "4.9.2".
+        base_build: the build that replays of this version need.
+        data_version: 32 upper-case hex digits.
+    """
 
     number: str
     base_build: int
@@ -17,12 +23,12 @@ class Version:
 
     @property
     def game_version(self) -> str:
-        """The version as replays and pings name it, with the build: "4.9.2.74741"."""
+        """The version with its build, as in replays and pings: "4.9.2.74741"."""
         return f"{self.number}.{self.base_build}"
 
     @property
     def directory(self) -> str:
-        """The name of its folder under `Versions`."""
+        """The name of its folder in an installation's `Versions`."""
         return f"Base{self.base_build}"
 
 
@@ -42,10 +48,10 @@ LATEST = VERSIONS[-1]
 
 
 def by_build(base_build: int) -> Version:
-    """Returns the version of a base build; KeyError if Skirmish has none."""
+    """Returns the version with this base build. Raises KeyError if there is none."""
     return {version.base_build: version for version in VERSIONS}[base_build]
 
 
 def by_number(number: str) -> Version:
-    """Returns the version called e.g. "4.9.2"; KeyError if Skirmish has none."""
+    """Returns the version with this number, such as "4.9.2". Raises KeyError if there is none."""
     return {version.number: version for version in VERSIONS}[number]

@@ -1,9 +1,8 @@
-"""Compiling the game before anybody waits for it, and only once.
+"""Compiles the game in advance, once for a machine and release.
 
-The simulation is compiled on first use and kept on disk, once per machine and release; that
-takes a minute or two, longer than a client waits for an answer. `skirmish install` does it in
-advance. Of several processes that find nothing compiled one compiles, and the others wait for
-it instead of doing the same.
+In: nothing. Out: numba's cache on disk. Compiling takes two minutes or more, longer than a client
+waits for an answer, so `skirmish install` does it in advance. If several processes find that the
+game is not compiled, one compiles it and the others wait.
 """
 
 import contextlib
@@ -17,6 +16,7 @@ from starmill.engines.skirmish.observation import (
     observer,
     plane_painting,
     unit_messages,
+    visible_units,
 )
 from starmill.engines.skirmish.simulation import entry_points, maps, rules
 from starmill.engines.skirmish.simulation.game import (
@@ -33,11 +33,11 @@ if sys.platform != "win32":
 
 
 def ready() -> None:
-    """Returns once the game is compiled, by this process or another."""
+    """Returns once the game is compiled, by this process or by another."""
     folder = _cache_folder()
     version = f"{sys.version_info.major}{sys.version_info.minor}"
-    kernels = (entry_points, plane_painting, unit_messages)
-    digest = compilation.source_digest(*(room.__name__ for room in kernels))[:16]
+    kernels = (entry_points, plane_painting, unit_messages, visible_units)
+    digest = compilation.source_digest(*(module.__name__ for module in kernels))[:16]
     mark = folder / f"skirmish-{digest}-{version}.compiled"
     if mark.exists():
         return
@@ -46,19 +46,19 @@ def ready() -> None:
     with _lock(folder / "skirmish.lock"):
         if not mark.exists():
             compile_game()
-            with contextlib.suppress(OSError):  # a folder that cannot be written
+            with contextlib.suppress(OSError):  # the folder may be read-only
                 mark.touch()
 
 
 def _cache_folder() -> Path:
-    """Returns where numba keeps what it compiles of this package."""
+    """Returns the folder in which numba keeps the compiled entry points."""
     dispatcher: Any = entry_points.advance
     return Path(dispatcher._cache.cache_path)
 
 
 @contextlib.contextmanager
 def _lock(path: Path) -> Iterator[None]:
-    """Holds a lock among processes; where there can be none, each is on its own."""
+    """Holds a lock among processes, or none where the system cannot lock files."""
     with contextlib.ExitStack() as stack:
         if sys.platform != "win32":
             with contextlib.suppress(OSError):
@@ -68,7 +68,7 @@ def _lock(path: Path) -> Iterator[None]:
 
 
 def compile_game() -> float:
-    """Compiles every function that a game or a query calls; returns the seconds it took."""
+    """Compiles every kernel that a game or a query calls; returns the seconds that it took."""
     began = time.monotonic()
     players = tuple(
         PlayerSetup(race_requested=race, race=race, start=race - 1)

@@ -1,5 +1,6 @@
-"""What a player sees: visible units, planes, panels, and the protocol's observation.
+"""What a player sees: visible units, feature layers, panels, and the protocol's observation.
 
-Enters: a game and an interface's options. Leaves: the bytes of an observation.
-Must not know: the server, the players, or replay files.
+Enters: a game, a player, and what the client asked to see. Leaves: the bytes of a
+ResponseObservation; `observer` is the door.
+Must not know: the server, the players, or replay files. It never changes the game.
 """

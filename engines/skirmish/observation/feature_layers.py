@@ -1,8 +1,8 @@
-"""Feature layers: the minimap and the screen as planes, and the raw interface's map state.
+"""Feature layers: the planes of the minimap and the screen, and the raw interface's map state.
 
-In: a game, a player, a view of the units. Out: wire bytes of an ObservationFeatureLayer. Images
-have row 0 at the north, as the game sends them; the map's own grids have row 0 at the south.
-Units are painted as squares of their radius, the later over the earlier.
+In: a game, a player, a `View` of the units. Out: wire bytes of an ObservationFeatureLayer. Planes
+have row 0 in the north, as the game sends them; the map's own grids have row 0 in the south.
+`plane_painting` does the painting.
 """
 
 import dataclasses
@@ -13,16 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starmill.converters.protos import common_pb2
-from starmill.engines.skirmish.observation import (
-    plane_painting,
-    visible_units,
-)
+from starmill.engines.skirmish.observation import plane_painting
+from starmill.engines.skirmish.observation.visible_units import View
 from starmill.engines.skirmish.simulation.game import Game
+from starmill.engines.skirmish.simulation.records import CELL_HIDDEN, CELL_VISIBLE
 from starmill.schema import protobuf
 
-_RENDERS, _MINIMAP_RENDERS = 1, 2  # of ObservationFeatureLayer
+_RENDERS, _MINIMAP_RENDERS = 1, 2  # fields of ObservationFeatureLayer
+_MAP_VISIBILITY, _MAP_CREEP = 1, 2  # fields of MapState
+_IMAGE_DATA = 3  # field of ImageData
 _ALERT_SHOWN_LOOPS = 48
-_HIDDEN, _SEEN = 0, 2
+_DENSITY_STEP, _MAX_DENSITY = 16, 255  # of unit_density_aa
 
 # name -> (field number, bits per pixel), as the game sends them.
 MINIMAP_PLANES = {
@@ -70,9 +71,9 @@ SCREEN_PLANES = {
 
 
 def image(plane: NDArray[np.generic], bits: int) -> bytes:
-    """Returns an ImageData of a plane [Y, X] with 1, 8 or 32 bits per pixel."""
+    """Returns the bytes of an ImageData of a plane [Y, X] with 1, 8 or 32 bits a pixel."""
     head = _image_head(plane.shape[1], plane.shape[0], bits)
-    return head + protobuf.bytes_field(3, _pixels(plane, bits))
+    return head + protobuf.bytes_field(_IMAGE_DATA, _pixels(plane, bits))
 
 
 def _pixels(plane: NDArray[np.generic], bits: int) -> bytes:
@@ -90,10 +91,15 @@ def _image_head(width: int, height: int, bits: int) -> bytes:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Raster:
-    """A picture of a part of the map.
+    """Which part of the map a picture shows.
 
-    size: pixels (x, y). left, top: world coordinates of the corner. scale: pixels per cell.
-    columns, rows: [X], [Y] the map's cell under each pixel, -1 off the map.
+    Attributes:
+        size: (x, y) in pixels.
+        left: world coordinate of its left edge.
+        top: world coordinate of its top edge.
+        scale: (x, y) pixels per cell.
+        columns: [X] the map's column under each pixel, -1 off the map.
+        rows: [Y] the map's row under each pixel, -1 off the map.
     """
 
     size: tuple[int, int]
@@ -111,7 +117,14 @@ class Raster:
         extent: tuple[float, float],
         grid: tuple[int, int],
     ) -> "Raster":
-        """Returns a picture of `extent` world units from the top left corner on."""
+        """Returns a picture of a part of the map.
+
+        Args:
+            size: (x, y) in pixels.
+            corner: (x, y) of its left and top edge, in world units.
+            extent: (x, y) that it shows, in world units.
+            grid: (height, width) of the map.
+        """
         scale = (size[0] / extent[0], size[1] / extent[1])
         columns = np.floor(corner[0] + (np.arange(size[0]) + 0.5) / scale[0])
         rows = np.floor(corner[1] - (np.arange(size[1]) + 0.5) / scale[1])
@@ -127,12 +140,12 @@ class Raster:
         )
 
     @functools.cached_property
-    def place(self) -> NDArray[np.float64]:
-        """The picture for kernels; see `plane_kernels.paint_units`."""
+    def numbers(self) -> NDArray[np.float64]:
+        """The picture as `plane_painting` takes it: [6]."""
         return np.array([self.left, self.top, *self.scale, *self.size], np.float64)
 
     def sample(self, grid: NDArray[np.generic]) -> NDArray[np.generic]:
-        """Returns the map's grid [H, W] as seen in the picture; 0 off the map."""
+        """Returns the values of a map's grid [H, W] at the pixels; 0 off the map."""
         picture = grid[self.rows[:, None], self.columns[None, :]]
         picture[self.rows < 0] = 0
         picture[:, self.columns < 0] = 0
@@ -141,16 +154,16 @@ class Raster:
     def pixels(
         self, x: NDArray[np.float64], y: NDArray[np.float64]
     ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Returns the pixel column and row of world points; outside the picture too."""
+        """Returns the pixel columns and rows of world points, also of points outside."""
         column = np.floor((x - self.left) * self.scale[0]).astype(np.intp)
         row = np.floor((self.top - y) * self.scale[1]).astype(np.intp)
         return column, row
 
 
 class Canvas:
-    """The bytes of all planes of a picture; only their pixels change from one to the next.
+    """The bytes of all planes of a picture. From one picture to the next only pixels change.
 
-    planes: name -> (field number, bits per pixel).
+    `planes` maps names to (field number, bits per pixel).
     """
 
     def __init__(
@@ -167,7 +180,7 @@ class Canvas:
         self.bytes = np.frombuffer(self._empty, np.uint8).copy()
 
     def clear(self) -> None:
-        """Makes all planes zero."""
+        """Sets all pixels to zero."""
         self.bytes[:] = np.frombuffer(self._empty, np.uint8)
 
     def begins(self, names: Sequence[str]) -> NDArray[np.int64]:
@@ -184,14 +197,18 @@ class Canvas:
         return self.bytes[begin : begin + height * width].reshape(height, width)
 
     def set(self, name: str, plane: NDArray[np.generic]) -> None:
-        """Sets a plane of 1 or 8 bits. [Y, X]."""
+        """Replaces a plane [Y, X] of 1 or 8 bits a pixel."""
         data = _pixels(plane, self._planes[name][1])
         begin = self._begins[name]
         self.bytes[begin : begin + len(data)] = np.frombuffer(data, np.uint8)
 
 
 class Layers:
-    """One player's pictures of one game."""
+    """One player's minimap and screen in one game.
+
+    `minimap` and `screen` are sizes (x, y) in pixels, or None for a picture that the client did
+    not ask for.
+    """
 
     def __init__(
         self,
@@ -218,7 +235,7 @@ class Layers:
     def _visibility(self) -> NDArray[np.uint8]:
         world = self._game.world
         if world.players[self._player]["all_visible"]:
-            return np.full(self._grid, _SEEN, np.uint8)
+            return np.full(self._grid, CELL_VISIBLE, np.uint8)
         return world.visibility[self._player]
 
     def sees(self, x: float, y: float) -> bool:
@@ -226,52 +243,49 @@ class Layers:
         row, column = int(y), int(x)
         if not (0 <= row < self._grid[0] and 0 <= column < self._grid[1]):
             return False
-        return bool(self._visibility()[row, column] == _SEEN)
+        return bool(self._visibility()[row, column] == CELL_VISIBLE)
 
     def map_state(self) -> bytes:
-        """Returns the raw interface's MapState: visibility and creep, south row first."""
+        """Returns the raw interface's MapState: visibility and creep, southern row first."""
         visibility = self._visibility()
-        # Creep where the player has ever been: the unseen map shows none.
-        creep = (self._game.world.creep == 1) & (visibility != _HIDDEN)
-        seen = protobuf.bytes_field(1, image(visibility, 8))
-        return seen + protobuf.bytes_field(2, image(creep, 1))
+        # Cells that the player has never seen show no creep.
+        creep = (self._game.world.creep == 1) & (visibility != CELL_HIDDEN)
+        return protobuf.bytes_field(
+            _MAP_VISIBILITY, image(visibility, 8)
+        ) + protobuf.bytes_field(_MAP_CREEP, image(creep, 1))
 
-    def on_screen(self, seen: visible_units.View) -> NDArray[np.bool_]:
-        """Returns which units of a view are inside the camera's rectangle."""
+    def on_screen(self, view: View) -> NDArray[np.bool_]:
+        """Returns which units of a view are inside the camera's rectangle. Shape [N]."""
         camera = self._game.world.players[self._player]
-        near_x = np.abs(seen.units["x"] - camera["camera_x"]) <= self._camera[0] / 2
-        near_y = np.abs(seen.units["y"] - camera["camera_y"]) <= self._camera[1] / 2
+        near_x = np.abs(view.units["x"] - camera["camera_x"]) <= self._camera[0] / 2
+        near_y = np.abs(view.units["y"] - camera["camera_y"]) <= self._camera[1] / 2
         return near_x & near_y
 
-    def serialized(
-        self, seen: visible_units.View, on_screen: NDArray[np.bool_]
-    ) -> list[bytes]:
-        """Returns the ObservationFeatureLayer of a view, in pieces."""
+    def serialized(self, view: View, on_screen: NDArray[np.bool_]) -> list[bytes]:
+        """Returns the ObservationFeatureLayer of a view, in pieces to be joined."""
         out = []
         if self._screen_canvas is not None:
-            self._paint_screen(self._screen_canvas, seen, on_screen)
+            self._paint_screen(self._screen_canvas, view, on_screen)
             out += protobuf.bytes_field_parts(
                 _RENDERS, [self._screen_canvas.bytes.tobytes()]
             )
         if self._minimap is not None and self._minimap_canvas is not None:
             canvas = self._minimap_canvas
-            self._paint_minimap(self._minimap, canvas, seen)
+            self._paint_minimap(self._minimap, canvas, view)
             out += protobuf.bytes_field_parts(
                 _MINIMAP_RENDERS, [canvas.bytes.tobytes()]
             )
         return out
 
-    def _paint_minimap(
-        self, raster: Raster, canvas: Canvas, seen: visible_units.View
-    ) -> None:
+    def _paint_minimap(self, raster: Raster, canvas: Canvas, view: View) -> None:
         canvas.clear()
         canvas.set("height_map", self._height)
         canvas.set("camera", self._camera_plane(raster))
         self._paint_alerts(raster, canvas.bytes_of("alerts"))
         self._paint_terrain(raster, canvas)
         names = plane_painting.UNITS[: plane_painting.MINIMAP_UNITS]
-        everyone = np.ones(len(seen.units), bool)
-        self._paint_units(raster, canvas, seen, everyone, names, np.zeros(0, np.int64))
+        everyone = np.ones(len(view.units), bool)
+        self._paint_units(raster, canvas, view, everyone, names, np.zeros(0, np.int64))
 
     def _paint_terrain(self, raster: Raster, canvas: Canvas) -> None:
         plane_painting.paint_terrain(
@@ -287,15 +301,15 @@ class Layers:
         self,
         raster: Raster,
         canvas: Canvas,
-        seen: visible_units.View,
+        view: View,
         shown: NDArray[np.bool_],
         names: Sequence[str],
         counts: NDArray[np.int64],
     ) -> None:
         plane_painting.paint_units(
             self._game.world.state,
-            raster.place,
-            seen,
+            raster.numbers,
+            view,
             shown,
             canvas.begins(names),
             canvas.bits(names),
@@ -304,6 +318,7 @@ class Layers:
         )
 
     def _camera_plane(self, raster: Raster) -> NDArray[np.bool_]:
+        """Returns the camera's rectangle on the minimap. Shape [Y, X]."""
         camera = self._game.world.players[self._player]
         plane = np.zeros((raster.size[1], raster.size[0]), bool)
         half_x, half_y = self._camera[0] / 2, self._camera[1] / 2
@@ -315,6 +330,7 @@ class Layers:
         return plane
 
     def _paint_alerts(self, raster: Raster, plane: NDArray[np.uint8]) -> None:
+        """Paints a square of three pixels at each recent alert."""
         alerts = self._game.world.alerts[self._player]
         recent = alerts["loop"] > self._game.loop - _ALERT_SHOWN_LOOPS
         alerts = alerts[recent & (alerts["kind"] > 0)]
@@ -324,7 +340,7 @@ class Layers:
             plane[top : max(int(row) + 2, 0), left : max(int(column) + 2, 0)] = 1
 
     def screen_raster(self) -> Raster:
-        """Returns the screen's picture for where the camera is now."""
+        """Returns what the screen shows with the camera where it is now."""
         camera = self._game.world.players[self._player]
         corner = (
             float(camera["camera_x"]) - self._camera[0] / 2,
@@ -334,11 +350,11 @@ class Layers:
         return Raster.over((width, height), corner, self._camera, self._grid)
 
     def minimap_raster(self) -> Raster | None:
-        """Returns the minimap's picture, None without feature layers."""
+        """Returns what the minimap shows, or None without feature layers."""
         return self._minimap
 
     def _paint_screen(
-        self, canvas: Canvas, seen: visible_units.View, on_screen: NDArray[np.bool_]
+        self, canvas: Canvas, view: View, on_screen: NDArray[np.bool_]
     ) -> None:
         raster, world = self.screen_raster(), self._game.world
         canvas.clear()
@@ -347,11 +363,12 @@ class Layers:
         self._paint_terrain(raster, canvas)
         begin = int(canvas.begins(("effects",))[0])
         plane_painting.paint_effects(
-            world.state, self._player, raster.place, begin, canvas.bytes
+            world.state, self._player, raster.numbers, begin, canvas.bytes
         )
         counts = np.zeros(canvas.shape[0] * canvas.shape[1], np.int64)
         names = plane_painting.UNITS
-        self._paint_units(raster, canvas, seen, on_screen, names, counts)
+        self._paint_units(raster, canvas, view, on_screen, names, counts)
         density = counts.reshape(canvas.shape)
         canvas.set("unit_density", density)
-        canvas.set("unit_density_aa", np.minimum(density * 16, 255))
+        shades = np.minimum(density * _DENSITY_STEP, _MAX_DENSITY)
+        canvas.set("unit_density_aa", shades)

@@ -1,7 +1,7 @@
 """Observations: the game as one player sees it, as the bytes of a ResponseObservation.
 
-In: a game, a player, the interface options. Out: wire bytes. Units and pictures are written by
-kernels (`unit_kernels`, `plane_kernels`), the few singular fields through the message classes.
+In: a game, a player, and what the client asked to see. Out: wire bytes. Kernels in `unit_messages`
+and `plane_painting` write units and planes; the few other fields go through message classes.
 """
 
 import dataclasses
@@ -17,22 +17,33 @@ from starmill.engines.skirmish.observation import (
     unit_messages,
     visible_units,
 )
+from starmill.engines.skirmish.observation.visible_units import View
 from starmill.engines.skirmish.simulation import rules
 from starmill.engines.skirmish.simulation.game import Game
 from starmill.schema import protobuf
 
-# Field numbers of the messages that are written by hand.
-_OBSERVATION = 3  # ResponseObservation.observation
-_RAW_DATA, _FEATURE_LAYERS = 5, 6  # of Observation
-_UNITS, _MAP_STATE = 2, 3  # of ObservationRaw
+_OBSERVATION = 3  # field of ResponseObservation
+_RAW_DATA, _FEATURE_LAYERS = 5, 6  # fields of Observation
+_UNITS, _MAP_STATE = 2, 3  # fields of ObservationRaw
 _CAMERA_WIDTH = 24.0  # world units, the real game's default
-_MAX_SIDE = 512  # pixels of a plane, world units of the camera
-_ALERT_LOOPS = 2  # an alert is reported with the first observations after it
+_MAX_SIDE = 512  # of a plane in pixels, of the camera in world units
+_ALERT_LOOPS = 2  # for so long observations report an alert
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Interface:
-    """What the client asked to see. width: of the camera in world units; sizes are (x, y)."""
+    """What the client asked to see.
+
+    Attributes:
+        raw: the raw interface's units, effects and map state.
+        score: the score.
+        show_cloaked: list enemies that are cloaked and not detected.
+        show_burrowed: list enemies that are burrowed and not detected.
+        show_placeholders: list buildings that workers are on their way to.
+        screen: (x, y) in pixels of the screen's planes, None for none.
+        minimap: (x, y) in pixels of the minimap's planes, None for none.
+        camera_width: in world units; meaningless without a screen.
+    """
 
     raw: bool = True
     score: bool = False
@@ -41,13 +52,13 @@ class Interface:
     show_placeholders: bool = False
     screen: tuple[int, int] | None = None
     minimap: tuple[int, int] | None = None
-    width: float = _CAMERA_WIDTH
+    camera_width: float = _CAMERA_WIDTH
 
     @classmethod
     def from_options(cls, options: sc2api_pb2.InterfaceOptions) -> "Interface":
         """Returns the interface that a request's options ask for.
 
-        Layers of no size, or of an absurd one, are not shown at all.
+        If a size of the feature layers is 0 or more than 512, there are no feature layers.
         """
         layer = options.feature_layer
         sizes = (layer.resolution, layer.minimap_resolution)
@@ -64,19 +75,19 @@ class Interface:
             show_placeholders=options.show_placeholders,
             screen=(sizes[0].x, sizes[0].y) if shown else None,
             minimap=(sizes[1].x, sizes[1].y) if shown else None,
-            width=width,
+            camera_width=width,
         )
 
 
 class Observer:
-    """Writes one player's observations of one game. Keeps what does not change."""
+    """Writes one player's observations of one game, and keeps what all of them share."""
 
     def __init__(self, game: Game, player: int, interface: Interface) -> None:
         self._game = game
         self._player = player
         self._interface = interface
         self._layers = feature_layers.Layers(
-            game, player, interface.minimap, interface.screen, interface.width
+            game, player, interface.minimap, interface.screen, interface.camera_width
         )
         self._buffer = np.empty(0, np.uint8)
 
@@ -92,8 +103,19 @@ class Observer:
         ui: bytes = b"",
         abilities: Sequence[common_pb2.AvailableAbility] = (),
     ) -> bytes:
-        """Returns a ResponseObservation of the game as it stands."""
-        seen = visible_units.player_view(
+        """Returns the bytes of a ResponseObservation of the game as it stands.
+
+        Args:
+            disable_fog: show everything that is alive.
+            actions: the player's actions since the last observation.
+            action_errors: commands refused since then.
+            chat: messages received since then.
+            dead: tags of the units that died since then.
+            results: of all players, once the game has ended.
+            ui: a serialized field `ui_data` of Observation, or nothing.
+            abilities: what the selection can do.
+        """
+        view = visible_units.player_view(
             self._game,
             self._player,
             disable_fog=disable_fog or self._sees_all,
@@ -109,14 +131,14 @@ class Observer:
         )
         if self._interface.score:
             head.score.CopyFrom(self._score())
-        on_screen = self._layers.on_screen(seen)
+        on_screen = self._layers.on_screen(view)
         body = [head.SerializeToString(), ui]
         if self._interface.raw:
             body += protobuf.bytes_field_parts(
-                _RAW_DATA, self._raw(seen, on_screen, dead)
+                _RAW_DATA, self._raw(view, on_screen, dead)
             )
         if self._interface.minimap is not None:
-            planes = self._layers.serialized(seen, on_screen)
+            planes = self._layers.serialized(view, on_screen)
             body += protobuf.bytes_field_parts(_FEATURE_LAYERS, planes)
         response = sc2api_pb2.ResponseObservation(
             actions=actions,
@@ -177,7 +199,7 @@ class Observer:
 
     def _raw(
         self,
-        seen: visible_units.View,
+        view: View,
         on_screen: NDArray[np.bool_],
         dead: Sequence[int],
     ) -> list[bytes]:
@@ -189,7 +211,7 @@ class Observer:
                     x=camera["camera_x"], y=camera["camera_y"], z=0.0
                 ),
                 upgrade_ids=np.flatnonzero(world.upgrades[player]).tolist(),
-                power_sources=self._power_sources(seen),
+                power_sources=self._power_sources(view),
             ),
             effects=self._effects(),
         )
@@ -197,17 +219,17 @@ class Observer:
             raw.event.dead_units.extend(dead)
         return [
             raw.SerializeToString(),
-            self._units(seen, on_screen),
+            self._units(view, on_screen),
             *protobuf.bytes_field_parts(_MAP_STATE, [self._layers.map_state()]),
         ]
 
-    def _power_sources(self, seen: visible_units.View) -> list[raw_pb2.PowerSource]:
-        units = seen.units
+    def _power_sources(self, view: View) -> list[raw_pb2.PowerSource]:
+        """Returns the player's finished pylons and warp prisms that give power."""
+        units = view.units
         radius = rules.unit_rules()["power"][units["unit_type"]]
-        gives = (radius > 0) & (seen.alliance == visible_units.ALLIANCE_SELF)
-        gives &= (units["build_progress"] >= 1.0) & (
-            seen.display == visible_units.DISPLAY_VISIBLE
-        )
+        gives = (radius > 0) & (view.alliance == visible_units.ALLIANCE_SELF)
+        gives &= units["build_progress"] >= 1.0
+        gives &= view.display == visible_units.DISPLAY_VISIBLE
         return [
             raw_pb2.PowerSource(
                 pos=common_pb2.Point(x=units["x"][i], y=units["y"][i], z=units["z"][i]),
@@ -218,9 +240,10 @@ class Observer:
         ]
 
     def _effects(self) -> list[raw_pb2.Effect]:
+        """Returns the area effects that the player owns or sees."""
         world, player = self._game.world, self._player
         effects = world.effects[world.effects["alive"] == 1]
-        found = []
+        visible = []
         for effect in effects:
             owner = int(effect["owner"])
             x, y = float(effect["x"]), float(effect["y"])
@@ -231,7 +254,7 @@ class Observer:
                 if owner == player
                 else visible_units.ALLIANCE_ENEMY
             )
-            found.append(
+            visible.append(
                 raw_pb2.Effect(
                     effect_id=int(effect["id"]),
                     pos=[common_pb2.Point2D(x=x, y=y)],
@@ -240,15 +263,16 @@ class Observer:
                     radius=float(effect["radius"]),
                 )
             )
-        return found
+        return visible
 
-    def _units(self, seen: visible_units.View, on_screen: NDArray[np.bool_]) -> bytes:
-        room = len(seen.units) * unit_messages.MAX_UNIT_BYTES
+    def _units(self, view: View, on_screen: NDArray[np.bool_]) -> bytes:
+        """Returns the units of a view as ObservationRaw's field `units`."""
+        room = len(view.units) * unit_messages.MAX_UNIT_BYTES
         if len(self._buffer) < room:
             self._buffer = np.empty(2 * room, np.uint8)
         size = unit_messages.write_units(
             self._game.world.state,
-            seen,
+            view,
             on_screen,
             _UNITS,
             self._buffer,

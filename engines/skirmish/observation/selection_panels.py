@@ -1,6 +1,6 @@
-"""What the interface shows of the selection: control groups, panels, available abilities.
+"""What the interface shows of a player's selection: control groups, panels, abilities.
 
-In: a game and a player. Out: protocol messages for an observation.
+In: a game and a player. Out: the protocol's messages for an observation.
 """
 
 import functools
@@ -18,41 +18,41 @@ from starmill.schema import vocab
 def selected_rows(game: Game, player: int) -> NDArray[np.intp]:
     """Returns the rows of the player's selected, living units."""
     units = game.world.units
-    chosen = (units["selected"] == 1) & (units["owner"] == player)
-    return np.flatnonzero(chosen & (units["alive"] == 1))
+    selected = (units["selected"] == 1) & (units["owner"] == player)
+    return np.flatnonzero(selected & (units["alive"] == 1))
 
 
 def abilities(game: Game, player: int) -> list[common_pb2.AvailableAbility]:
-    """Returns what the selection can do now, each ability once, by id."""
+    """Returns the abilities that the selection can use now, each once, in order of ids."""
     rows = selected_rows(game, player)
     _, first = np.unique(game.world.units["unit_type"][rows], return_index=True)
-    found: set[int] = set()
+    usable: set[int] = set()
     for row in rows[np.sort(first)]:
-        found.update(game.available_abilities(int(row)))
-    return [available(ability) for ability in sorted(found)]
+        usable.update(game.available_abilities(int(row)))
+    return [available(ability) for ability in sorted(usable)]
 
 
 @functools.cache
 def available(ability: int) -> common_pb2.AvailableAbility:
-    """Returns one ability as the protocol lists it; shared, not to be changed."""
+    """Returns one ability as the protocol lists it. The message is shared: do not change it."""
     return common_pb2.AvailableAbility(
         ability_id=ability, requires_point=needs_target(ability)
     )
 
 
 def needs_target(ability: int) -> bool:
-    """Returns whether the ability can only be given with a point or a unit."""
+    """Returns whether the ability can only be used on a point or a unit."""
     return ability not in _untargeted()
 
 
 @functools.cache
 def _untargeted() -> frozenset[int]:
-    """Returns the abilities that can be given without a target, as clients know them."""
+    """Returns the abilities that can be used without a target, as clients know them."""
     return frozenset(f.ability_id for f in vocab.functions() if f.kind == "cmd")
 
 
 def interface(game: Game, player: int) -> ui_pb2.ObservationUI:
-    """Returns control groups and the panel of the selection."""
+    """Returns the control groups, and the panel of the selection."""
     shown = ui_pb2.ObservationUI()
     units = game.world.units
     for index, tags in enumerate(game.groups[player]):
@@ -69,11 +69,12 @@ def interface(game: Game, player: int) -> ui_pb2.ObservationUI:
 
 
 def _single(shown: ui_pb2.ObservationUI, game: Game, row: int) -> None:
+    """Fills the panel of one selected unit: its cargo, its production, or itself."""
     unit = game.world.units[row]
     if unit["cargo_count"]:
         shown.cargo.unit.CopyFrom(_info(game, row))
-        inside = game.world.cargo[row][: int(unit["cargo_count"])]
-        shown.cargo.passengers.extend(_info(game, int(rider)) for rider in inside)
+        riders = game.world.cargo[row][: int(unit["cargo_count"])]
+        shown.cargo.passengers.extend(_info(game, int(rider)) for rider in riders)
         shown.cargo.slots_available = int(unit["cargo_max"] - unit["cargo_used"])
         return
     orders = game.world.orders[row][: int(unit["order_count"])]
@@ -84,8 +85,8 @@ def _single(shown: ui_pb2.ObservationUI, game: Game, row: int) -> None:
             item = shown.production.production_queue.add()
             item.ability_id = int(order["ability"])
             item.build_progress = float(order["progress"])
-            made = int(rules.ability_rules()["makes"][order["ability"]])
-            queued = shown.production.build_queue.add(unit_type=made)
+            product = int(rules.ability_rules()["makes"][order["ability"]])
+            queued = shown.production.build_queue.add(unit_type=product)
             queued.build_progress = float(order["progress"])
         return
     panel = shown.single

@@ -212,7 +212,7 @@ class Session:
         game = self._playing.game
         self._observer = Observer(game, player, interface)
         pictures = feature_layers.Layers(
-            game, player, interface.minimap, interface.screen, interface.width
+            game, player, interface.minimap, interface.screen, interface.camera_width
         )
         self._reader = action_reader.ActionReader(game, player, pictures)
         self._chat, self._chat_out = [], []

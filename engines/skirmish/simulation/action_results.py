@@ -1,4 +1,7 @@
-"""Why a command is refused: the values of sc2api's ActionResult that this game gives."""
+"""Whether a command was accepted, or why not: the values of sc2api's ActionResult in use.
+
+In: nothing. Out: one constant for each value that this game answers with.
+"""
 
 SUCCESS = 1
 NOT_SUPPORTED = 2
@@ -12,7 +15,6 @@ NOT_ENOUGH_FOOD = 13
 NOT_ENOUGH_LIFE = 15
 NOT_ENOUGH_ENERGY = 17
 CANT_TARGET_THAT_UNIT = 36
-UNIT_CANT_MOVE = 38
 BUILD_TECH_REQUIREMENTS_NOT_MET = 40
 CANT_BUILD_ON_THAT = 42
 CANT_BUILD_LOCATION_INVALID = 44
@@ -25,7 +27,6 @@ BUILDING_IS_UNDER_CONSTRUCTION = 64
 NOT_ENOUGH_ROOM_TO_LOAD = 67
 CANT_WARP_IN_THERE = 69
 CANT_LOAD_THAT_UNIT = 73
-NO_CARGO = 74
 TECH_REQUIREMENTS_NOT_MET = 79
 MUST_TARGET_UNIT = 81
 MUST_TARGET_VISIBLE_UNIT = 83

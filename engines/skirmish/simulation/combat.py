@@ -1,7 +1,8 @@
-"""Fighting: choosing targets, getting into range, and what a hit does.
+"""Fighting: how units choose targets, get into range and hit.
 
-Damage is the weapon's, plus its bonus against an attribute, plus its level, less armour, at
-least a half, for each hit; shields take it first. Nobody shoots at what its side cannot see.
+In: the row of a fighter, and of its target if it has one. Out: damage, deaths and cooldowns. A
+hit takes the weapon's damage, plus its bonus against an attribute, plus the attack level, minus
+armour, but at least a half; shields take it first. No unit shoots at what its player cannot see.
 """
 
 import numpy as np
@@ -12,6 +13,7 @@ from starmill.engines.skirmish.simulation.records import (
     LOOP,
     OWNER_NEUTRAL,
     ROWS,
+    TARGET_UNIT,
     State,
 )
 from starmill.engines.skirmish.simulation.units import (
@@ -22,17 +24,36 @@ from starmill.engines.skirmish.simulation.units import (
     has_buff,
     is_enemy,
     kill,
+    opponent,
     remove,
 )
 from starmill.schema.compilation import kernel
 
-SEARCH_LOOPS = 8  # how often an idle fighter looks around
+SEARCH_LOOPS = 8  # between two searches for a target
 CHASE = 4.5  # how far beyond its range a fighter without orders notices enemies
+BUNKER_RANGE = 1.0  # what a bunker adds to its crew's range
+MIN_DAMAGE = 0.5  # of a hit, whatever the armour
+RANGED = 2.0  # weapons that reach farther are ranged
+SPLASH_SHARE = 0.5  # of the damage, for units around the target
+STIM_RATE = 1.5
+SLOW_LOOPS = 24
+PRISMATIC_BONUS = 6.0
+GUARDIAN_ARMOR = 2.0  # against ranged weapons
+SUICIDE_STRUCTURE_DAMAGE = 80.0  # a baneling's against buildings
+HALLUCINATION_DAMAGE = 2.0  # hallucinations take this many times the damage
+WORKER_DEFENCE_LOOPS = 40  # for so long a worker fights back
+# What `_aversion` adds to the distance of a target, in world units.
+AVERSION_SUPPORT, AVERSION_STRUCTURE, AVERSION_UNARMED, AVERSION_LARVA = (
+    4.0,
+    14.0,
+    20.0,
+    60.0,
+)
 
 
 @kernel
 def has_weapon(w: State, row: int, target: int) -> bool:
-    """Returns whether the unit has a weapon that reaches the target's layer."""
+    """Returns whether the unit has a weapon against the target: one for the air or the ground."""
     rule = w.unit_rules[w.units[row].unit_type]
     if w.units[target].flying:
         return rule.air_damage > 0
@@ -41,7 +62,7 @@ def has_weapon(w: State, row: int, target: int) -> bool:
 
 @kernel
 def can_see(w: State, row: int, target: int) -> bool:
-    """Returns whether the unit's side sees the target now."""
+    """Returns whether the unit's player sees the target now."""
     owner = w.units[row].owner
     unit = w.units[target]
     bit = 1 << owner
@@ -52,20 +73,20 @@ def can_see(w: State, row: int, target: int) -> bool:
 
 @kernel
 def weapon_range(w: State, row: int, target: int) -> float:
-    """Returns the range against the target, upgrades included; edge to edge."""
+    """Returns the unit's range against the target, from edge to edge, with upgrades."""
     unit = w.units[row]
     rule = w.unit_rules[unit.unit_type]
     reach = rule.air_range if w.units[target].flying else rule.ground_range
-    if rule.up0_stat == 2 and w.upgrades[unit.owner, rule.up0]:
+    if rule.up0_stat == ids.STAT_RANGE and w.upgrades[unit.owner, rule.up0]:
         reach += rule.up0_amount
-    if rule.up1_stat == 2 and w.upgrades[unit.owner, rule.up1]:
+    if rule.up1_stat == ids.STAT_RANGE and w.upgrades[unit.owner, rule.up1]:
         reach += rule.up1_amount
-    return reach + (1.0 if unit.carrier >= 0 else 0.0)
+    return reach + (BUNKER_RANGE if unit.carrier >= 0 else 0.0)
 
 
 @kernel
 def is_target(w: State, row: int, target: int) -> bool:
-    """Returns whether the unit could shoot at the target at all."""
+    """Returns whether the unit could shoot at the target if it were in range."""
     unit = w.units[target]
     if unit.alive == 0 or unit.carrier >= 0:
         return False
@@ -73,19 +94,37 @@ def is_target(w: State, row: int, target: int) -> bool:
 
 
 @kernel
-def _worth(w: State, target: int) -> float:
-    """Returns how far away a more dangerous target may be and still be preferred; less is better."""
+def _aversion(w: State, target: int) -> float:
+    """Returns how much farther away a more dangerous target may be and still be preferred."""
     rule = w.unit_rules[w.units[target].unit_type]
     armed = rule.ground_damage > 0 or rule.air_damage > 0
     if armed and not rule.worker:
         return 0.0
     if rule.worker or w.units[target].unit_type == ids.UNIT_MEDIVAC:
-        return 4.0
+        return AVERSION_SUPPORT
     if w.units[target].cargo_count > 0:
         return 0.0
     if rule.structure:
-        return 14.0
-    return 20.0 if w.units[target].unit_type != ids.UNIT_LARVA else 60.0
+        return AVERSION_STRUCTURE
+    larva = w.units[target].unit_type == ids.UNIT_LARVA
+    return AVERSION_LARVA if larva else AVERSION_UNARMED
+
+
+@kernel
+def set_levels(w: State, row: int) -> None:
+    """Sets the unit's attack, armour and shield levels from its owner's upgrades."""
+    unit = w.units[row]
+    rule = w.unit_rules[unit.unit_type]
+    unit.attack_level = 0
+    unit.armor_level = 0
+    unit.shield_level = 0
+    for level in range(3):
+        if rule.attack_up and w.upgrades[unit.owner, rule.attack_up + level]:
+            unit.attack_level = level + 1
+        if rule.armor_up and w.upgrades[unit.owner, rule.armor_up + level]:
+            unit.armor_level = level + 1
+        if rule.shield_up and w.upgrades[unit.owner, rule.shield_up + level]:
+            unit.shield_level = level + 1
 
 
 @kernel
@@ -95,7 +134,7 @@ def nearest_target(w: State, row: int, reach: float) -> int:
     rule = w.unit_rules[unit.unit_type]
     limit = max(rule.ground_range, rule.air_range) + reach + 1.0
     best, best_score = -1, 1e9
-    enemy = 3 - unit.owner
+    enemy = opponent(unit.owner)
     for other in range(w.clock[ROWS]):
         candidate = w.units[other]
         if candidate.owner != enemy or candidate.alive == 0 or candidate.carrier >= 0:
@@ -110,7 +149,7 @@ def nearest_target(w: State, row: int, reach: float) -> int:
         d = distance(w, row, other)
         if d > weapon_range(w, row, other) + reach:
             continue
-        score = max(d, 0.0) + _worth(w, other)
+        score = max(d, 0.0) + _aversion(w, other)
         if score < best_score:
             best, best_score = other, score
     return best
@@ -118,11 +157,12 @@ def nearest_target(w: State, row: int, reach: float) -> int:
 
 @kernel
 def _armor(w: State, target: int) -> float:
+    """Returns the target's armour with upgrades."""
     unit = w.units[target]
     rule = w.unit_rules[unit.unit_type]
     armor = rule.armor + unit.armor_level
     if (
-        rule.up0_stat == 6
+        rule.up0_stat == ids.STAT_ARMOR
         and unit.owner != OWNER_NEUTRAL
         and w.upgrades[unit.owner, rule.up0]
     ):
@@ -132,13 +172,16 @@ def _armor(w: State, target: int) -> float:
 
 @kernel
 def hurt(w: State, target: int, attacker: int, amount: float, hits: int) -> None:
-    """Takes `hits` times `amount` from shield and health; kills at zero."""
+    """Takes `hits` times `amount` from shield and health; kills the target at zero.
+
+    amount: the damage of one hit before armour. attacker: a row, or -1.
+    """
     unit = w.units[target]
     unit.hurt_loop = w.clock[LOOP]
     if unit.hallucination:
-        amount *= 2.0
-    health_hit = max(amount - _armor(w, target), 0.5)
-    shield_hit = max(amount - unit.shield_level, 0.5)
+        amount *= HALLUCINATION_DAMAGE
+    health_hit = max(amount - _armor(w, target), MIN_DAMAGE)
+    shield_hit = max(amount - unit.shield_level, MIN_DAMAGE)
     for _ in range(hits):
         if unit.shield >= shield_hit:
             unit.shield -= shield_hit
@@ -171,24 +214,24 @@ def _damage(w: State, row: int, target: int) -> float:
         bonus, versus = rule.ground_bonus, rule.ground_versus
     if versus & attributes:
         damage += bonus
-        if rule.up0_stat == 5 and w.upgrades[unit.owner, rule.up0]:
+        if rule.up0_stat == ids.STAT_BONUS and w.upgrades[unit.owner, rule.up0]:
             damage += rule.up0_amount
         if has_buff(w, row, ids.BUFF_PRISMATIC_ALIGNMENT):
-            damage += 6.0
-    if rule.suicide and attributes & 16:
-        damage = 80.0
-    ranged = rule.ground_range > 2.0
+            damage += PRISMATIC_BONUS
+    if rule.suicide and attributes & ids.ATTRIBUTE_STRUCTURE:
+        damage = SUICIDE_STRUCTURE_DAMAGE
+    ranged = rule.ground_range > RANGED
     if ranged and has_buff(w, target, ids.BUFF_GUARDIAN_SHIELD):
-        damage -= 2.0
+        damage -= GUARDIAN_ARMOR
     return damage
 
 
 @kernel
 def _splash(w: State, row: int, target: int, radius: float) -> None:
-    """Hits enemies around the target with half the damage (a suicide: all of it)."""
+    """Hits the enemies around the target with half the damage; a suicide with all of it."""
     x, y = w.units[target].x, w.units[target].y
     flying = w.units[target].flying
-    share = 1.0 if w.unit_rules[w.units[row].unit_type].suicide else 0.5
+    share = 1.0 if w.unit_rules[w.units[row].unit_type].suicide else SPLASH_SHARE
     for other in range(w.clock[ROWS]):
         unit = w.units[other]
         if unit.alive == 0 or other == target or unit.flying != flying:
@@ -203,27 +246,28 @@ def _splash(w: State, row: int, target: int, radius: float) -> None:
 
 @kernel
 def _cooldown(w: State, row: int, flying: bool) -> float:
+    """Returns the loops between two attacks, with upgrades and buffs."""
     unit = w.units[row]
     rule = w.unit_rules[unit.unit_type]
     loops = rule.air_cooldown if flying else rule.ground_cooldown
-    if rule.up0_stat == 4 and w.upgrades[unit.owner, rule.up0]:
+    if rule.up0_stat == ids.STAT_RATE and w.upgrades[unit.owner, rule.up0]:
         loops /= 1.0 + rule.up0_amount
-    if rule.up1_stat == 4 and w.upgrades[unit.owner, rule.up1]:
+    if rule.up1_stat == ids.STAT_RATE and w.upgrades[unit.owner, rule.up1]:
         loops /= 1.0 + rule.up1_amount
     for k in range(unit.buff_count):
         buff = w.buffs[row, k].id
         if buff == ids.BUFF_STIM or buff == ids.BUFF_STIM_MARAUDER:
-            loops /= 1.5
+            loops /= STIM_RATE
     return loops
 
 
 @kernel
 def strike(w: State, row: int, target: int) -> None:
-    """The unit's weapon goes off at the target, which is in range."""
+    """Fires the unit's weapon at the target, which must be in range."""
     unit = w.units[row]
     rule = w.unit_rules[unit.unit_type]
     flying = w.units[target].flying != 0
-    # Keep the remainder below zero, so that fractional cooldowns come out right on average.
+    # Keep the remainder below zero, so that fractional cooldowns are right on average.
     unit.cooldown = max(unit.cooldown, -1.0) + _cooldown(w, row, flying)
     if unit.hallucination:
         return
@@ -236,7 +280,7 @@ def strike(w: State, row: int, target: int) -> None:
             and w.upgrades[unit.owner, ids.UPGRADE_CONCUSSIVE_SHELLS]
         )
         if slows and not w.unit_rules[w.units[target].unit_type].structure:
-            add_buff(w, target, ids.BUFF_SLOW, 24, row)
+            add_buff(w, target, ids.BUFF_SLOW, SLOW_LOOPS, row)
         hits = rule.air_hits if flying else rule.ground_hits
         hurt(w, target, row, _damage(w, row, target), hits)
     if rule.suicide:
@@ -245,7 +289,10 @@ def strike(w: State, row: int, target: int) -> None:
 
 @kernel
 def fight(w: State, row: int, target: int, may_move: bool) -> bool:
-    """One loop of attacking a target: shoot if in range, else close in. False if it cannot."""
+    """Attacks a target for one loop: shoots if it is in range, otherwise moves closer.
+
+    Returns False if the unit can do neither.
+    """
     unit = w.units[row]
     if not is_target(w, row, target):
         return False
@@ -264,7 +311,7 @@ def fight(w: State, row: int, target: int, may_move: bool) -> bool:
 
 @kernel
 def look_around(w: State, row: int, reach: float) -> int:
-    """Returns the unit's target: the one it has while it lasts, else the best near it, or -1."""
+    """Returns the unit's target: its present one while it can, or the best nearby, or -1."""
     unit = w.units[row]
     due = (w.clock[LOOP] + row) % SEARCH_LOOPS == 0
     current = find(w, unit.engaged) if unit.engaged else -1
@@ -281,10 +328,10 @@ def look_around(w: State, row: int, reach: float) -> int:
 
 @kernel
 def defend(w: State, row: int) -> None:
-    """What a fighter without orders does: attack what comes near, without going far."""
+    """Lets a fighter without orders attack what comes near, without going far."""
     unit = w.units[row]
     rule = w.unit_rules[unit.unit_type]
-    if rule.worker and w.clock[LOOP] - unit.hurt_loop > 40:
+    if rule.worker and w.clock[LOOP] - unit.hurt_loop > WORKER_DEFENCE_LOOPS:
         return
     mobile = rule.speed > 0.0 and unit.hold == 0 and unit.carrier < 0
     target = look_around(w, row, CHASE if mobile else 0.0)
@@ -293,25 +340,25 @@ def defend(w: State, row: int) -> None:
 
 
 @kernel
-def crew_fires(w: State, row: int) -> None:
-    """Passengers of a bunker shoot from inside it."""
+def fire_from_bunker(w: State, row: int) -> None:
+    """Lets a bunker's crew shoot for one loop."""
     for k in range(w.units[row].cargo_count):
         passenger = w.cargo[row, k]
         unit = w.units[passenger]
         unit.x = w.units[row].x
         unit.y = w.units[row].y
         unit.cooldown = max(unit.cooldown - 1.0, -1.0)
-        target = look_around(w, passenger, 1.0)
+        target = look_around(w, passenger, BUNKER_RANGE)
         if target >= 0:
             fight(w, passenger, target, False)
 
 
 @kernel
 def attack_order(w: State, row: int, may_chase: bool) -> bool:
-    """One loop of an attack order (its first). Returns True when the order is done."""
+    """Works on an attack order for one loop. Returns True when the order is done."""
     unit = w.units[row]
     order = w.orders[row, 0]
-    if order.target == 2:
+    if order.target == TARGET_UNIT:
         target = find(w, order.target_tag)
         if target < 0:
             return True
@@ -323,7 +370,7 @@ def attack_order(w: State, row: int, may_chase: bool) -> bool:
     target = look_around(w, row, CHASE)
     if target >= 0 and fight(w, row, target, may_chase):
         return False
-    # A crowd cannot stand on one point: who is near and slow to get nearer has arrived.
+    # A crowd does not fit on one point: the larger the army, the sooner a unit has arrived.
     dx, dy = order.x - unit.x, order.y - unit.y
     crowd = 0.4 + 0.35 * np.sqrt(w.players[unit.owner].army_count)
     if dx * dx + dy * dy < crowd * crowd:

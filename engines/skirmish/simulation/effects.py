@@ -1,4 +1,8 @@
-"""Spells, buffs and area effects: how they start, what they do each loop, and how they end."""
+"""Spells, buffs and area effects: how they start, what they do each loop, and how they end.
+
+In: a unit with an order to cast, or any unit once a loop. Out: buffs, effects, damage, healing and
+regeneration. Whether a spell can be cast is decided in `requirements`.
+"""
 
 import numpy as np
 
@@ -6,21 +10,23 @@ from starmill.engines.skirmish.simulation import ids
 from starmill.engines.skirmish.simulation.combat import (
     hurt,
     nearest_target,
+    set_levels,
     strike,
 )
 from starmill.engines.skirmish.simulation.movement import (
     can_stand,
+    exit_point,
     is_clear,
     walk,
 )
-from starmill.engines.skirmish.simulation.production import (
-    exit_point,
-    set_levels,
-)
 from starmill.engines.skirmish.simulation.records import (
+    CELL_VISIBLE,
     LOOP,
     MAX_EFFECTS,
+    OWNER_NEUTRAL,
     ROWS,
+    TARGET_NONE,
+    TARGET_UNIT,
     State,
 )
 from starmill.engines.skirmish.simulation.units import (
@@ -36,16 +42,27 @@ from starmill.engines.skirmish.simulation.units import (
     spawn,
 )
 from starmill.schema.compilation import kernel
-from starmill.schema.game_constants import LOOPS_PER_SECOND
+from starmill.schema.game_constants import LOOPS_PER_SECOND, ZERG
 
+# Per loop; the numerators are per second.
 ENERGY_PER_LOOP = 0.7875 / LOOPS_PER_SECOND
 CLOAK_DRAIN = 1.26 / LOOPS_PER_SECOND
 SHIELD_PER_LOOP = 2.0 / LOOPS_PER_SECOND
-SHIELD_DELAY = 224  # loops after the last hit
 ZERG_HEALTH_PER_LOOP = 0.38 / LOOPS_PER_SECOND
 HEAL_PER_LOOP = 12.6 / LOOPS_PER_SECOND
 RESTORE_PER_LOOP = 50.4 / LOOPS_PER_SECOND
-EFFECT_PERIOD = 8  # loops between two bites of a lasting effect
+POINTS_PER_ENERGY = 3.0  # health or shield that one unit of energy restores
+BURROWED_HEALING = 8.0  # times as fast
+SHIELD_DELAY = 224  # loops after the last hit
+EFFECT_PERIOD = 8  # loops between two applications of a lasting effect
+STORM_DAMAGE, STORM_LOOPS = 80.0, 64.0
+BILE_DAMAGE = 60.0
+FEEDBACK_SHARE = 0.5  # of the energy that it drains is damage
+EXPLOSION_RADIUS = 2.0
+SUMMON_EXIT = 4  # side of the caster for `exit_point`
+HEAL_RANGE, HEAL_STOP = 2.0, 1.0
+CHARGE_LOOPS, CHARGE_COOLDOWN = 56, 157.0
+CHARGE_MIN_GAP, CHARGE_MAX_GAP = 1.0, 4.0
 
 
 @kernel
@@ -70,29 +87,29 @@ def add_effect(
 
 @kernel
 def _drain(w: State, row: int, amount: float) -> None:
-    """Takes damage that ignores armour: shield first, then health."""
+    """Deals damage that ignores armour, first to the shield and then to health."""
     unit = w.units[row]
     unit.hurt_loop = w.clock[LOOP]
-    taken = min(unit.shield, amount)
-    unit.shield -= taken
-    unit.health -= amount - taken
+    absorbed = min(unit.shield, amount)
+    unit.shield -= absorbed
+    unit.health -= amount - absorbed
     if unit.health <= 0.0:
         kill(w, row, -1)
 
 
 @kernel
-def _touch(w: State, k: int, row: int) -> None:
-    """What an effect does to one unit within it."""
+def _affect(w: State, k: int, row: int) -> None:
+    """Applies an effect to one unit inside it."""
     entry = w.effects[k]
     unit = w.units[row]
     if entry.id == ids.EFFECT_STORM:
         add_buff(w, row, ids.BUFF_STORM, EFFECT_PERIOD + 1, -1)
-        _drain(w, row, 80.0 * EFFECT_PERIOD / 64.0)
+        _drain(w, row, STORM_DAMAGE * EFFECT_PERIOD / STORM_LOOPS)
     elif entry.id == ids.EFFECT_GUARDIAN_SHIELD:
         if unit.owner == entry.owner:
             add_buff(w, row, ids.BUFF_GUARDIAN_SHIELD, EFFECT_PERIOD + 1, -1)
     elif entry.id == ids.EFFECT_BILE and entry.remain <= 0:
-        _drain(w, row, 60.0)
+        _drain(w, row, BILE_DAMAGE)
 
 
 @kernel
@@ -101,17 +118,17 @@ def _spread(w: State, k: int) -> None:
     entry = w.effects[k]
     for row in range(w.clock[ROWS]):
         unit = w.units[row]
-        if unit.alive == 0 or unit.carrier >= 0 or unit.owner == 16:
+        if unit.alive == 0 or unit.carrier >= 0 or unit.owner == OWNER_NEUTRAL:
             continue
         dx, dy = unit.x - entry.x, unit.y - entry.y
         room = entry.radius + unit.radius
         if dx * dx + dy * dy <= room * room:
-            _touch(w, k, row)
+            _affect(w, k, row)
 
 
 @kernel
 def run_effects(w: State) -> None:
-    """One loop of all area effects."""
+    """Plays one loop of all area effects."""
     for k in range(MAX_EFFECTS):
         entry = w.effects[k]
         if entry.alive == 0:
@@ -131,6 +148,7 @@ def run_effects(w: State) -> None:
 
 @kernel
 def _tick_buffs(w: State, row: int) -> None:
+    """Counts the unit's buffs down and removes those that end."""
     unit = w.units[row]
     unit.buff_remain = 0
     unit.buff_max = 0
@@ -150,6 +168,7 @@ def _tick_buffs(w: State, row: int) -> None:
 
 @kernel
 def _tick_energy(w: State, row: int) -> None:
+    """Restores energy, or takes what a cloak needs."""
     unit = w.units[row]
     unit.energy = min(unit.energy + ENERGY_PER_LOOP, unit.energy_max)
     if unit.cloaked and not w.unit_rules[unit.unit_type].cloaked:
@@ -160,8 +179,8 @@ def _tick_energy(w: State, row: int) -> None:
 
 
 @kernel
-def refresh(w: State, row: int) -> None:
-    """One loop of regeneration, buffs, energy and lifetime of a finished unit."""
+def upkeep(w: State, row: int) -> None:
+    """Plays one loop of a finished unit's regeneration, buffs, energy and lifetime."""
     unit = w.units[row]
     rule = w.unit_rules[unit.unit_type]
     if unit.buff_count > 0 or unit.buff_max > 0:
@@ -171,8 +190,8 @@ def refresh(w: State, row: int) -> None:
     calm = w.clock[LOOP] - unit.hurt_loop > SHIELD_DELAY
     if calm and unit.shield < unit.shield_max:
         unit.shield = min(unit.shield + SHIELD_PER_LOOP, unit.shield_max)
-    if rule.race == 2 and unit.health < unit.health_max:
-        gain = ZERG_HEALTH_PER_LOOP * (8.0 if unit.burrowed else 1.0)
+    if rule.race == ZERG and unit.health < unit.health_max:
+        gain = ZERG_HEALTH_PER_LOOP * (BURROWED_HEALING if unit.burrowed else 1.0)
         unit.health = min(unit.health + gain, unit.health_max)
     if unit.life > 0.0:
         unit.life -= 1.0
@@ -193,25 +212,25 @@ def uncloak(w: State, row: int) -> None:
 
 @kernel
 def _summon(w: State, row: int, ability: int, x: float, y: float) -> int:
-    """Creates a unit that lives for the ability's time."""
+    """Creates a unit that lives as long as the ability lasts; returns its row, or -1."""
     rule = w.ability_rules[ability]
-    made = spawn(w, rule.makes, w.units[row].owner, x, y, 1.0)
-    if made >= 0:
-        w.units[made].life = rule.loops
-        w.units[made].life_max = int(rule.loops)
-        set_levels(w, made)
-    return made
+    summoned = spawn(w, rule.makes, w.units[row].owner, x, y, 1.0)
+    if summoned >= 0:
+        w.units[summoned].life = rule.loops
+        w.units[summoned].life_max = int(rule.loops)
+        set_levels(w, summoned)
+    return summoned
 
 
 @kernel
 def _blink(w: State, row: int, x: float, y: float, reach: float) -> None:
-    """Jumps towards a point that is in sight, as far as the ability reaches."""
+    """Moves a unit towards a point at once, as far as the ability reaches, if that is in sight."""
     unit = w.units[row]
     dx, dy = x - unit.x, y - unit.y
     length = np.sqrt(dx * dx + dy * dy)
     if length > reach:
         x, y = unit.x + dx / length * reach, unit.y + dy / length * reach
-    if can_stand(w, x, y) and w.visibility[unit.owner, int(y), int(x)] == 2:
+    if can_stand(w, x, y) and w.visibility[unit.owner, int(y), int(x)] == CELL_VISIBLE:
         unit.x = x
         unit.y = y
         unit.path_until = 0
@@ -240,20 +259,21 @@ def _cast_alone(w: State, row: int, ability: int) -> None:
         if k >= 0:
             w.effects[k].source = row
     elif spell == ids.SPELL_EXPLODE:
-        target = nearest_target(w, row, 2.0)
+        target = nearest_target(w, row, EXPLOSION_RADIUS)
         if target >= 0:
             strike(w, row, target)
         else:
             remove(w, row)
     else:
-        x, y = exit_point(w, row, 4)
-        made = _summon(w, row, ability, x, y)
-        if made >= 0 and spell == ids.SPELL_HALLUCINATION:
-            w.units[made].hallucination = 1
+        x, y = exit_point(w, row, SUMMON_EXIT)
+        summoned = _summon(w, row, ability, x, y)
+        if summoned >= 0 and spell == ids.SPELL_HALLUCINATION:
+            w.units[summoned].hallucination = 1
 
 
 @kernel
 def _cast_point(w: State, row: int, ability: int, x: float, y: float) -> None:
+    """Casts a spell at a point."""
     unit = w.units[row]
     rule = w.ability_rules[ability]
     if rule.spell == ids.SPELL_EFFECT:
@@ -266,18 +286,19 @@ def _cast_point(w: State, row: int, ability: int, x: float, y: float) -> None:
 
 @kernel
 def _cast_unit(w: State, row: int, ability: int, target: int) -> None:
+    """Casts a spell at a unit."""
     rule = w.ability_rules[ability]
     victim = w.units[target]
     spell = rule.spell
     if spell == ids.SPELL_MULE:
-        made = _summon(w, row, ability, victim.x, victim.y)
-        if made >= 0:
+        mule = _summon(w, row, ability, victim.x, victim.y)
+        if mule >= 0:
             gather = w.unit_rules[rule.makes].gather
-            push_order(w, made, gather, 2, victim.tag, 0.0, 0.0)
+            push_order(w, mule, gather, TARGET_UNIT, victim.tag, 0.0, 0.0)
     elif spell == ids.SPELL_DAMAGE:
         hurt(w, target, row, rule.amount, 1)
     elif spell == ids.SPELL_FEEDBACK:
-        amount = victim.energy * 0.5
+        amount = victim.energy * FEEDBACK_SHARE
         victim.energy = 0.0
         _drain(w, target, amount)
     elif spell == ids.SPELL_TRANSFUSE:
@@ -288,15 +309,18 @@ def _cast_unit(w: State, row: int, ability: int, target: int) -> None:
 
 @kernel
 def cast(w: State, row: int, ability: int, target: int, x: float, y: float) -> None:
-    """Casts a spell whose conditions hold: takes the energy, starts the cooldown, does it."""
+    """Casts a spell: takes its energy, starts its cooldown and applies it. Checks nothing.
+
+    target: row of the target unit, or -1.
+    """
     unit = w.units[row]
     rule = w.ability_rules[ability]
     unit.energy -= rule.energy
     if rule.cooldown > 0.0:
         unit.wait = w.clock[LOOP] + rule.cooldown
-    if rule.target == 0:
+    if rule.target == TARGET_NONE:
         _cast_alone(w, row, ability)
-    elif target >= 0 and rule.target == 2:
+    elif target >= 0 and rule.target == TARGET_UNIT:
         _cast_unit(w, row, ability, target)
     else:
         _cast_point(w, row, ability, x, y)
@@ -304,13 +328,16 @@ def cast(w: State, row: int, ability: int, target: int, x: float, y: float) -> N
 
 @kernel
 def spell_order(w: State, row: int) -> bool:
-    """One loop of an order to cast: get into range, then cast. True when the order is done."""
+    """Works on an order to cast for one loop: gets into range, then casts.
+
+    Returns True when the order is done.
+    """
     unit = w.units[row]
     order = w.orders[row, 0]
     rule = w.ability_rules[order.ability]
     target = -1
     room = 0.0
-    if order.target == 2:
+    if order.target == TARGET_UNIT:
         target = find(w, order.target_tag)
         if target < 0:
             return True
@@ -319,7 +346,7 @@ def spell_order(w: State, row: int) -> bool:
         room = w.units[target].radius + unit.radius
     near = rule.spell == ids.SPELL_BLINK
     near = near or walk(w, row, order.x, order.y, rule.range + room)
-    if not near:  # buildings give up; others keep walking
+    if not near:  # buildings give up, other units keep walking
         return w.unit_rules[unit.unit_type].speed <= 0.0
     if unit.energy < rule.energy or unit.wait > w.clock[LOOP] and rule.cooldown > 0.0:
         return True
@@ -329,7 +356,7 @@ def spell_order(w: State, row: int) -> bool:
 
 @kernel
 def _helps(w: State, row: int, other: int, battery: bool) -> bool:
-    """Returns whether a medivac (or battery) can do the other unit any good."""
+    """Returns whether a medivac can heal the other unit, or a battery restore its shield."""
     unit = w.units[other]
     if unit.alive == 0 or unit.carrier >= 0 or unit.owner != w.units[row].owner:
         return False
@@ -337,13 +364,13 @@ def _helps(w: State, row: int, other: int, battery: bool) -> bool:
         return False
     if battery:
         return unit.shield < unit.shield_max
-    biological = w.unit_rules[unit.unit_type].attributes & 4
+    biological = w.unit_rules[unit.unit_type].attributes & ids.ATTRIBUTE_BIOLOGICAL
     return biological != 0 and unit.health < unit.health_max and unit.flying == 0
 
 
 @kernel
 def tend(w: State, row: int, reach: float, battery: bool) -> bool:
-    """One loop of healing or restoring somebody near. Returns whether there was somebody."""
+    """Heals a unit nearby, or restores its shield, for one loop. Returns False without one."""
     unit = w.units[row]
     if unit.energy < 1.0:
         return False
@@ -363,19 +390,19 @@ def tend(w: State, row: int, reach: float, battery: bool) -> bool:
     friend = w.units[patient]
     if battery:
         friend.shield = min(friend.shield + RESTORE_PER_LOOP, friend.shield_max)
-        unit.energy -= RESTORE_PER_LOOP / 3.0
+        unit.energy -= RESTORE_PER_LOOP / POINTS_PER_ENERGY
         return True
-    if distance(w, row, patient) > 2.0:
-        walk(w, row, friend.x, friend.y, 1.0)
+    if distance(w, row, patient) > HEAL_RANGE:
+        walk(w, row, friend.x, friend.y, HEAL_STOP)
         return True
     friend.health = min(friend.health + HEAL_PER_LOOP, friend.health_max)
-    unit.energy -= HEAL_PER_LOOP / 3.0
+    unit.energy -= HEAL_PER_LOOP / POINTS_PER_ENERGY
     return True
 
 
 @kernel
 def charge(w: State, row: int) -> None:
-    """A zealot with the upgrade runs at the enemy it is about to reach."""
+    """Lets a zealot with the upgrade charge at the enemy that it is about to reach."""
     unit = w.units[row]
     if unit.engaged == 0 or unit.wait > w.clock[LOOP]:
         return
@@ -383,8 +410,8 @@ def charge(w: State, row: int) -> None:
     if target < 0 or not is_enemy(w, row, target):
         return
     gap = distance(w, row, target)
-    if 1.0 < gap < 4.0 and is_clear(
+    if CHARGE_MIN_GAP < gap < CHARGE_MAX_GAP and is_clear(
         w, unit.x, unit.y, w.units[target].x, w.units[target].y
     ):
-        add_buff(w, row, ids.BUFF_CHARGE, 56, row)
-        unit.wait = w.clock[LOOP] + 157.0
+        add_buff(w, row, ids.BUFF_CHARGE, CHARGE_LOOPS, row)
+        unit.wait = w.clock[LOOP] + CHARGE_COOLDOWN

@@ -1,7 +1,9 @@
-"""The compiled functions that Python calls; everything else calls kernels from kernels.
+"""The compiled functions of this room that Python calls.
 
-They take the state as an array of one record: numba recognises the type of an array in well
-under a microsecond, that of a bare record in half a millisecond.
+In: the state, as an array of one record, and plain arguments. Out: the changed state. Each function
+calls the kernel of the same name and is cached on disk with all that it compiles. The state is an
+array because numba recognises the type of an array in less than a microsecond, and that of a
+record in half a millisecond.
 """
 
 import numpy as np
@@ -14,66 +16,59 @@ from starmill.engines.skirmish.simulation import (
     units,
     vision,
 )
+from starmill.engines.skirmish.simulation.records import Command
 from starmill.schema.compilation import entry
 
 
 @entry
 def advance(state: np.ndarray, loops: int) -> int:
-    """Plays up to `loops` loops; see simulation.advance."""
+    """Plays up to `loops` loops; see `loop.advance`."""
     return loop.advance(state[0], loops)
 
 
 @entry
 def prepare(state: np.ndarray) -> None:
-    """Completes a new world; see simulation.prepare."""
+    """Completes a new world; see `loop.prepare`."""
     loop.prepare(state[0])
 
 
 @entry
 def remember_resources(state: np.ndarray) -> None:
-    """Tells both players where the resources are."""
+    """Shows both players where the resources are; see `vision.remember_resources`."""
     vision.remember_resources(state[0])
 
 
 @entry
 def refresh_vision(state: np.ndarray) -> None:
-    """Looks at the map for both players."""
-    vision.refresh(state[0])
+    """Updates what both players see; see `vision.refresh_vision`."""
+    vision.refresh_vision(state[0])
 
 
 @entry
-def order(
-    state: np.ndarray,
-    player: int,
-    ability: int,
-    tags: np.ndarray,
-    target: int,
-    tag: int,
-    x: float,
-    y: float,
-    queued: bool,
-) -> int:
-    """Carries out a player's command; see commands.order."""
-    return orders.order(state[0], player, ability, tags, target, tag, x, y, queued)
+def carry_out(state: np.ndarray, command: Command) -> int:
+    """Carries out a player's command; see `orders.carry_out`."""
+    return orders.carry_out(state[0], command)
 
 
 @entry
-def toggle(state: np.ndarray, player: int, ability: int, tags: np.ndarray) -> None:
-    """Switches an autocast."""
-    orders.toggle(state[0], player, ability, tags)
+def toggle_autocast(
+    state: np.ndarray, player: int, ability: int, tags: np.ndarray
+) -> None:
+    """Switches an autocast of units on or off; see `orders.toggle_autocast`."""
+    orders.toggle_autocast(state[0], player, ability, tags)
 
 
 @entry
-def available(state: np.ndarray, row: int, ignore_cost: bool) -> np.ndarray:
-    """Returns the abilities that a unit could be given now, int32."""
-    return requirements.available(state[0], row, ignore_cost)
+def available_abilities(state: np.ndarray, row: int, ignore_cost: bool) -> np.ndarray:
+    """Returns the abilities that a unit could use now; see `requirements`."""
+    return requirements.available_abilities(state[0], row, ignore_cost)
 
 
 @entry
 def placement_error(
     state: np.ndarray, player: int, unit_type: int, x: float, y: float
 ) -> int:
-    """Returns 1 if the player may put this building there, else why not."""
+    """Returns SUCCESS if the player can place this building there; see `terrain`."""
     return terrain.placement_error(state[0], player, unit_type, x, y)
 
 
@@ -81,13 +76,13 @@ def placement_error(
 def spawn(
     state: np.ndarray, unit_type: int, owner: int, x: float, y: float, progress: float
 ) -> int:
-    """Creates a unit and returns its row, or -1."""
+    """Creates a unit and returns its row, or -1; see `units.spawn`."""
     return units.spawn(state[0], unit_type, owner, x, y, progress)
 
 
 @entry
 def kill(state: np.ndarray, row: int, killer: int) -> None:
-    """Kills a unit; killer is a row or -1."""
+    """Kills a unit; see `units.kill`."""
     units.kill(state[0], row, killer)
 
 
@@ -95,7 +90,7 @@ def kill(state: np.ndarray, row: int, killer: int) -> None:
 def push_order(
     state: np.ndarray, row: int, ability: int, target: int, tag: int, x: float, y: float
 ) -> int:
-    """Appends an order without any check."""
+    """Appends an order without any check; see `units.push_order`."""
     return units.push_order(state[0], row, ability, target, tag, x, y)
 
 
@@ -103,5 +98,5 @@ def push_order(
 def find_place(
     state: np.ndarray, player: int, unit_type: int, x: float, y: float, skip: int
 ) -> tuple[float, float]:
-    """Returns a free place for a building near a point; see terrain.find_place."""
+    """Returns a free place for a building near a point; see `terrain.find_place`."""
     return terrain.find_place(state[0], player, unit_type, x, y, skip)

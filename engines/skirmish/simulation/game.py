@@ -1,12 +1,11 @@
-"""One game between two players: what goes in, what comes out, and when it ends.
+"""One game between two players: its inputs, its state, and when it ends.
 
-In: a map, two player setups, a seed, and inputs by game loop. Out: the world after each loop,
+In: a map, two player setups, a seed, and inputs loop by loop. Out: the world after each loop,
 refused commands, events, and the result. The same inputs give the same bytes of state on every
 machine. Knows no protocol, no replay format and no bot.
 
-Time: `step(inputs)` applies the inputs to the world as it is at `loop`, plays that loop, and
-leaves `loop` one higher. An input recorded at loop L is one that was given to `step` when
-`game.loop` was L.
+`step(inputs)` applies the inputs to the world as it is at `loop`, plays that loop, and raises
+`loop` by one. So an input recorded at loop L was given to `step` when `game.loop` was L.
 """
 
 import dataclasses
@@ -27,19 +26,22 @@ from starmill.schema import errors
 from starmill.schema.game_constants import PROTOSS, TERRAN, ZERG
 
 NO_TARGET = 0
-# Four minutes in which nobody earns, makes or destroys anything: nobody will.
-STALEMATE_LOOPS = 5376
+STALEMATE_LOOPS = 5376  # four minutes without income, production or destruction
+# What a ControlGroup does.
 RECALL, SET, APPEND, SET_AND_STEAL, APPEND_AND_STEAL = 1, 2, 3, 4, 5
+GROUPS = 10
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PlayerSetup:
-    """One player as the game starts.
+    """One player at the start of a game.
 
-    race_requested: 1 Terran, 2 Zerg, 3 Protoss, 4 random. race: what it became, 1 to 3.
-    start: index of the map's start location, 0 or 1; the two players' must differ.
-    income: what a delivery of minerals or gas is multiplied by (above 1 for cheating levels).
-    all_visible: the player sees the whole map (cheating levels).
+    Attributes:
+        race_requested: TERRAN, ZERG, PROTOSS or RANDOM.
+        race: TERRAN, ZERG or PROTOSS, what the player has.
+        start: index of the map's start location, 0 or 1; the players' starts must differ.
+        income: factor of every delivery of minerals or vespene; above 1 for cheating levels.
+        all_visible: whether the player sees the whole map, as cheating levels do.
     """
 
     race_requested: int
@@ -49,10 +51,8 @@ class PlayerSetup:
     all_visible: bool = False
 
     def __post_init__(self) -> None:
-        if self.race not in {TERRAN, ZERG, PROTOSS} or self.start not in {
-            0,
-            1,
-        }:
+        races, starts = {TERRAN, ZERG, PROTOSS}, {0, 1}
+        if self.race not in races or self.start not in starts:
             raise errors.ConfigError(
                 f"player setup: expected race 1 to 3 and start 0 or 1, found {self!r}"
             )
@@ -60,7 +60,16 @@ class PlayerSetup:
 
 @dataclasses.dataclass(frozen=True)
 class UnitCommand:
-    """A command to units. At most one of target_tag (0 none) and target_point is given."""
+    """A command to units. At most one of `target_tag` and `target_point` is given.
+
+    Attributes:
+        player: who gives it, 1 or 2.
+        ability_id: general or specific.
+        unit_tags: the units that it is given to.
+        target_tag: the target unit, 0 without one.
+        target_point: (x, y) in world units, None without one.
+        queued: whether it waits for the units' present orders.
+    """
 
     player: int
     ability_id: int
@@ -72,7 +81,13 @@ class UnitCommand:
 
 @dataclasses.dataclass(frozen=True)
 class Autocast:
-    """Switches an autocast on or off (toggles) for the units."""
+    """Switches an autocast of units on if it is off, and off if it is on.
+
+    Attributes:
+        player: whose units they are, 1 or 2.
+        ability_id: general or specific.
+        unit_tags: the units.
+    """
 
     player: int
     ability_id: int
@@ -81,7 +96,13 @@ class Autocast:
 
 @dataclasses.dataclass(frozen=True)
 class CameraMove:
-    """Centres the player's camera on a point."""
+    """Centres the player's camera on a point.
+
+    Attributes:
+        player: 1 or 2.
+        x: of the point, in world units; the playable area limits it.
+        y: likewise.
+    """
 
     player: int
     x: float
@@ -90,7 +111,12 @@ class CameraMove:
 
 @dataclasses.dataclass(frozen=True)
 class Select:
-    """Makes these units the player's selection."""
+    """Makes units the player's selection.
+
+    Attributes:
+        player: 1 or 2.
+        unit_tags: all units of the selection; those of others are left out.
+    """
 
     player: int
     unit_tags: tuple[int, ...]
@@ -98,7 +124,14 @@ class Select:
 
 @dataclasses.dataclass(frozen=True)
 class ControlGroup:
-    """Uses control group `index` (0 to 9). kind: RECALL, SET, APPEND or a stealing one."""
+    """Uses a control group.
+
+    Attributes:
+        player: 1 or 2.
+        index: which group, 0 to 9.
+        kind: RECALL selects it; SET replaces its units by the selection, APPEND adds that. The
+            kinds that steal also remove those units from the other groups.
+    """
 
     player: int
     index: int
@@ -107,7 +140,11 @@ class ControlGroup:
 
 @dataclasses.dataclass(frozen=True)
 class Leave:
-    """The player surrenders."""
+    """The player surrenders.
+
+    Attributes:
+        player: 1 or 2.
+    """
 
     player: int
 
@@ -116,7 +153,15 @@ Input = UnitCommand | Autocast | CameraMove | Select | ControlGroup | Leave
 
 
 class CommandError(NamedTuple):
-    """A refused command. code: value of sc2api's ActionResult; tag 0 if it fits no one unit."""
+    """A refused command.
+
+    Attributes:
+        loop: when it was given.
+        player: who gave it, 1 or 2.
+        ability_id: as in the command.
+        tag: the first unit that it was given to; 0 if it was given to none.
+        code: why it was refused, one of `action_results`.
+    """
 
     loop: int
     player: int
@@ -125,8 +170,28 @@ class CommandError(NamedTuple):
     code: int
 
 
+def _kernel_command(command: UnitCommand) -> records.Command:
+    """Returns the command as kernels take it."""
+    target = records.TARGET_NONE
+    if command.target_tag:
+        target = records.TARGET_UNIT
+    elif command.target_point is not None:
+        target = records.TARGET_POINT
+    x, y = command.target_point or (0.0, 0.0)
+    return records.Command(
+        player=command.player,
+        ability=command.ability_id,
+        unit_tags=np.asarray(command.unit_tags, np.int64),
+        target=target,
+        target_tag=command.target_tag,
+        x=float(x),
+        y=float(y),
+        queued=command.queued,
+    )
+
+
 class Game:
-    """A running game. `world` is read by others, written only here and by the kernels."""
+    """A running game. Others may read its `world`, but only this class and kernels write to it."""
 
     def __init__(
         self,
@@ -152,8 +217,8 @@ class Game:
         )
         # Control groups by player (1, 2) and index, as tuples of tags.
         self.groups: dict[int, list[tuple[int, ...]]] = {
-            1: [()] * 10,
-            2: [()] * 10,
+            1: [()] * GROUPS,
+            2: [()] * GROUPS,
         }
         self.result: dict[int, str] | None = None
         entry_points.refresh_vision(self.world.state)
@@ -164,7 +229,7 @@ class Game:
         return int(self.world.clock[records.LOOP])
 
     def step(self, inputs: Sequence[Input] = ()) -> None:
-        """Applies the inputs in order and plays one loop. Does nothing once there is a result."""
+        """Applies the inputs in order and plays one loop. Does nothing after the end of the game."""
         if self.result is not None:
             return
         for item in inputs:
@@ -174,7 +239,7 @@ class Game:
             self._check_end()
 
     def advance(self, loops: int) -> int:
-        """Plays up to `loops` loops without inputs; returns how many (fewer if the game ends)."""
+        """Plays up to `loops` loops without inputs; returns how many, fewer if the game ends."""
         before = self.loop
         if self.result is None and loops > 0:
             entry_points.advance(self.world.state, loops)
@@ -182,10 +247,10 @@ class Game:
         return self.loop - before
 
     def take_errors(self) -> list[CommandError]:
-        """Returns the commands refused since the last call, oldest first, and forgets them."""
+        """Returns the commands refused since the last call, oldest first, and clears the log."""
         clock = self.world.clock
         rows = self.world.errors[: int(clock[records.ERRORS])]
-        found = [
+        refused = [
             CommandError(
                 int(r["loop"]),
                 int(r["player"]),
@@ -196,35 +261,39 @@ class Game:
             for r in rows
         ]
         clock[records.ERRORS] = 0
-        return found
+        return refused
 
     def take_events(self) -> np.ndarray:
-        """Returns what happened since the last call (world.EVENT rows), and forgets it.
+        """Returns what happened since the last call, rows of records.EVENT, and clears the log.
 
-        The ring holds MAX_EVENTS; take them at least every thousand loops to miss none.
+        The log holds MAX_EVENTS: take them at least every thousand loops to miss none.
         """
         clock = self.world.clock
-        found = self.world.events[: int(clock[records.EVENTS])].copy()
+        events = self.world.events[: int(clock[records.EVENTS])].copy()
         clock[records.EVENTS] = 0
-        return found
+        return events
 
     def available_abilities(self, row: int, *, ignore_cost: bool = False) -> list[int]:
-        """Returns the specific ability ids that the unit in this row could be given now."""
-        found: NDArray[np.int32] = entry_points.available(
+        """Returns the specific ids of the abilities that the unit in this row could use now."""
+        abilities: NDArray[np.int32] = entry_points.available_abilities(
             self.world.state, row, ignore_cost
         )
-        return [int(ability) for ability in found]
+        return [int(ability) for ability in abilities]
 
     def rows_of(self, tags: Sequence[int]) -> NDArray[np.int64]:
-        """Returns the rows of the living units with these tags; unknown tags are left out."""
+        """Returns the rows of the living units with these tags; other tags are left out."""
         rows = (np.asarray(tags, np.int64) >> records.TAG_SHIFT) - 1
         rows = np.where((rows < 0) | (rows >= records.MAX_UNITS), 0, rows)
         units = self.world.units
-        good = (units["tag"][rows] == np.asarray(tags)) & (units["alive"][rows] == 1)
-        return rows[good]
+        living = (units["tag"][rows] == np.asarray(tags)) & (units["alive"][rows] == 1)
+        return rows[living]
 
     def state_digest(self) -> str:
-        """Returns the sha256 of everything that can influence the game from here on."""
+        """Returns the sha256 of everything that can influence the rest of the game.
+
+        Also of the clock's counts of logged events and errors, so compare games whose logs were
+        taken at the same loops.
+        """
         digest = hashlib.sha256()
         for name, array in self.world._asdict().items():
             if name not in records.DERIVED:
@@ -236,22 +305,10 @@ class Game:
     def _apply(self, item: Input) -> None:
         match item:
             case UnitCommand():
-                point = item.target_point or (0.0, 0.0)
-                kind = 1 if item.target_point is not None else 0
-                entry_points.order(
-                    self.world.state,
-                    item.player,
-                    item.ability_id,
-                    np.asarray(item.unit_tags, np.int64),
-                    2 if item.target_tag else kind,
-                    item.target_tag,
-                    float(point[0]),
-                    float(point[1]),
-                    item.queued,
-                )
+                entry_points.carry_out(self.world.state, _kernel_command(item))
             case Autocast():
                 tags = np.asarray(item.unit_tags, np.int64)
-                entry_points.toggle(
+                entry_points.toggle_autocast(
                     self.world.state, item.player, item.ability_id, tags
                 )
             case CameraMove():
@@ -288,7 +345,7 @@ class Game:
         groups[item.index] = kept + tuple(t for t in selected if t not in kept)
 
     def _check_end(self) -> None:
-        """Sets the result when a player left or lost every building, or nothing can change."""
+        """Sets the result if a player left or lost every building, or if nothing can change."""
         players = self.world.players
         out = [
             bool(players[p]["left"]) or players[p]["building_count"] == 0

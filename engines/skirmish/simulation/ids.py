@@ -212,7 +212,7 @@ EFFECT_GUARDIAN_SHIELD = 2
 EFFECT_SCAN = 6
 EFFECT_BILE = 11
 
-# sc2api's Alert.
+# sc2api's Alert; from 13 on, one lower than there (NukeComplete is 13), which clients see.
 ALERT_ADD_ON_COMPLETE = 4
 ALERT_BUILDING_COMPLETE = 5
 ALERT_BUILDING_UNDER_ATTACK = 6

@@ -1,18 +1,19 @@
-"""One game loop: every unit does the next bit of what it was told, then the world follows.
+"""One game loop: every unit works on its first order, then the world is updated.
 
-The order within a loop is fixed: units in order of their rows, then bodies part, effects act,
-counts are taken, and every few loops the ground and the view are drawn anew.
+In: the state. Out: the state a loop later. The order within a loop is fixed: units act in the
+order of their rows, units that overlap are pushed apart, area effects act, and counts are taken.
+Every few loops, creep, power, vision and the counts of workers are updated.
 """
 
-from starmill.engines.skirmish.simulation import ids
+from starmill.engines.skirmish.simulation import action_results, ids
 from starmill.engines.skirmish.simulation.combat import (
     attack_order,
-    crew_fires,
     defend,
+    fire_from_bunker,
     look_around,
 )
 from starmill.engines.skirmish.simulation.economy import (
-    HOME,
+    HOMEBOUND,
     count_harvesters,
     gather_order,
     make_larvae,
@@ -20,21 +21,22 @@ from starmill.engines.skirmish.simulation.economy import (
 )
 from starmill.engines.skirmish.simulation.effects import (
     charge,
-    refresh,
     run_effects,
     spell_order,
     tend,
+    upkeep,
 )
-from starmill.engines.skirmish.simulation.movement import keep_apart, walk
-from starmill.engines.skirmish.simulation.orders import put_down_passenger
+from starmill.engines.skirmish.simulation.movement import push_apart, walk
+from starmill.engines.skirmish.simulation.orders import unload_passenger
 from starmill.engines.skirmish.simulation.production import (
+    SITE_PROGRESS,
+    add_on_order,
     archon_order,
     build_order,
     grow,
     hatch_order,
     land_order,
     morph_order,
-    start_add_on,
     work_queue,
 )
 from starmill.engines.skirmish.simulation.records import (
@@ -42,6 +44,11 @@ from starmill.engines.skirmish.simulation.records import (
     MAX_CARGO,
     OWNER_NEUTRAL,
     ROWS,
+    STAGE_STARTED,
+    STAGE_WAITING,
+    TARGET_NONE,
+    TARGET_POINT,
+    TARGET_UNIT,
     State,
 )
 from starmill.engines.skirmish.simulation.terrain import (
@@ -58,21 +65,36 @@ from starmill.engines.skirmish.simulation.units import (
     random_below,
     spawn,
 )
-from starmill.engines.skirmish.simulation.vision import VISION_LOOPS
-from starmill.engines.skirmish.simulation.vision import refresh as look
+from starmill.engines.skirmish.simulation.vision import VISION_LOOPS, refresh_vision
 from starmill.schema.compilation import kernel
+from starmill.schema.game_constants import ZERG
 
 CREEP_LOOPS = 32
 HARVEST_LOOPS = 16
 REPAIR_PER_LOOP = 0.6
-SUCCESS = 1
-MORPH_WARP_GATE = 1518
-AUTOCAST_WARP_GATE = 3
+REPAIR_GAP = 0.3  # at which a worker can repair
+REPAIR_PAY_LOOPS = 16  # a mineral each
+AUTOCAST_WARP_GATE = (
+    3  # its bit of a gateway's autocasts, which is set to switch it off
+)
+BOARD_GAP = 0.5  # at which a unit can get into a transport
+UNLOAD_LOOPS = 11  # one passenger each half second
+UNLOAD_STOP = 0.3
+ARRIVE_STOP = 0.1
+FOLLOW_GAP, FOLLOW_STOP = 0.8, 0.5
+CROWD_RADIUS, CROWD_LOOPS = (
+    1.5,
+    30,
+)  # a unit this near to its goal for so long has arrived
+PATROL_REACH, PATROL_STOP = 4.0, 0.5
+PATROL_TO_POINT, PATROL_BACK = 1, 2  # stages of a patrol
+TEND_REACH, TEND_REACH_IDLE = 7.0, 6.0
+WANDER_CHANCE, WANDER_CELLS = 200, 9  # a critter moves once in so many loops, so far
 
 
 @kernel
 def _board(w: State, row: int, carrier: int) -> bool:
-    """A unit gets into a transport that it has reached. Returns False if there is no room."""
+    """Puts a unit into a transport that it has reached. Returns False if there is no room."""
     transport = w.units[carrier]
     size = w.unit_rules[w.units[row].unit_type].cargo
     full = transport.cargo_used + size > transport.cargo_max
@@ -91,12 +113,12 @@ def _board(w: State, row: int, carrier: int) -> bool:
 
 @kernel
 def _board_order(w: State, row: int) -> bool:
-    """One loop of walking to a transport. Returns True when the order is done."""
+    """Walks to a transport for one loop. Returns True when the order is done."""
     carrier = find(w, w.orders[row, 0].target_tag)
     if carrier < 0 or w.units[carrier].cargo_max == 0:
         return True
-    walk(w, row, w.units[carrier].x, w.units[carrier].y, 0.1)
-    if distance(w, row, carrier) > 0.5:
+    walk(w, row, w.units[carrier].x, w.units[carrier].y, ARRIVE_STOP)
+    if distance(w, row, carrier) > BOARD_GAP:
         return False
     _board(w, row, carrier)
     return True
@@ -104,15 +126,15 @@ def _board_order(w: State, row: int) -> bool:
 
 @kernel
 def _load_order(w: State, row: int) -> bool:
-    """One loop of a transport fetching a unit. Returns True when the order is done."""
+    """Lets a transport fetch a unit for one loop. Returns True when the order is done."""
     passenger = find(w, w.orders[row, 0].target_tag)
     if passenger < 0 or w.units[passenger].carrier >= 0:
         return True
     if w.unit_rules[w.units[row].unit_type].speed > 0.0:
-        walk(w, row, w.units[passenger].x, w.units[passenger].y, 0.1)
+        walk(w, row, w.units[passenger].x, w.units[passenger].y, ARRIVE_STOP)
     else:
-        walk(w, passenger, w.units[row].x, w.units[row].y, 0.1)
-    if distance(w, row, passenger) > 0.5:
+        walk(w, passenger, w.units[row].x, w.units[row].y, ARRIVE_STOP)
+    if distance(w, row, passenger) > BOARD_GAP:
         return False
     _board(w, passenger, row)
     return True
@@ -120,60 +142,67 @@ def _load_order(w: State, row: int) -> bool:
 
 @kernel
 def _unload_order(w: State, row: int) -> bool:
-    """One loop of flying somewhere and putting the passengers down. True when done."""
+    """Flies to a point and unloads there, for one loop. Returns True when the order is done."""
     unit = w.units[row]
     order = w.orders[row, 0]
-    if order.stage == 0:
-        if not walk(w, row, order.x, order.y, 0.3):
+    if order.stage == STAGE_WAITING:
+        if not walk(w, row, order.x, order.y, UNLOAD_STOP):
             return False
-        order.stage = 1
+        order.stage = STAGE_STARTED
     if unit.cargo_count == 0:
         return True
-    if (w.clock[LOOP] + row) % 11:  # one passenger each half second
+    if (w.clock[LOOP] + row) % UNLOAD_LOOPS:
         return False
-    return not put_down_passenger(w, row, unit.cargo_count - 1)
+    return not unload_passenger(w, row, unit.cargo_count - 1)
 
 
 @kernel
 def _move_order(w: State, row: int) -> bool:
+    """Moves to a point, or follows a unit, for one loop. Returns True when the order is done."""
     order = w.orders[row, 0]
-    stop = 0.1
-    if order.target == 2:
+    if order.target == TARGET_UNIT:
         target = find(w, order.target_tag)
         if target < 0:
             return True
         order.x = w.units[target].x
         order.y = w.units[target].y
-        stop = w.units[target].radius + w.units[row].radius + 0.5
+        stop = w.units[target].radius + w.units[row].radius + FOLLOW_STOP
         walk(w, row, order.x, order.y, stop)
         return w.unit_rules[w.units[target].unit_type].speed <= 0.0 and (
-            distance(w, row, target) < 0.8
+            distance(w, row, target) < FOLLOW_GAP
         )
-    # Many units sent to one point would jostle for ever: near and slow is good enough.
+    # Units sent to one point would push each other for ever: being near for a while is enough.
     unit = w.units[row]
     dx, dy = order.x - unit.x, order.y - unit.y
-    if dx * dx + dy * dy < 2.25 and unit.flying == 0 and unit.order_count == 1:
-        order.stage += 1
-        if order.stage > 30:
+    near = dx * dx + dy * dy < CROWD_RADIUS * CROWD_RADIUS
+    if near and unit.flying == 0 and unit.order_count == 1:
+        order.stage += 1  # counts loops
+        if order.stage > CROWD_LOOPS:
             return True
-    return walk(w, row, order.x, order.y, stop)
+    return walk(w, row, order.x, order.y, ARRIVE_STOP)
 
 
 @kernel
 def _patrol_order(w: State, row: int) -> bool:
-    """One loop of patrolling between two points (the second kept in the rally point)."""
+    """Patrols for one loop between the order's point and where the patrol began.
+
+    Keeps the latter in the rally point. Returns True when another order is waiting.
+    """
     unit = w.units[row]
     order = w.orders[row, 0]
-    if order.stage == 0:
+    if order.stage == STAGE_WAITING:
         unit.rally_x = unit.x
         unit.rally_y = unit.y
-        order.stage = 1
-    x, y = (order.x, order.y) if order.stage == 1 else (unit.rally_x, unit.rally_y)
-    target = look_around(w, row, 4.0)
+        order.stage = PATROL_TO_POINT
+    x, y = unit.rally_x, unit.rally_y
+    if order.stage == PATROL_TO_POINT:
+        x, y = order.x, order.y
+    target = look_around(w, row, PATROL_REACH)
     if target >= 0:
         defend(w, row)
-    elif walk(w, row, x, y, 0.5):
-        order.stage = 3 - order.stage
+    elif walk(w, row, x, y, PATROL_STOP):
+        outward = order.stage == PATROL_BACK
+        order.stage = PATROL_TO_POINT if outward else PATROL_BACK
         unit.path_until = 0
         return unit.order_count > 1
     return False
@@ -181,31 +210,33 @@ def _patrol_order(w: State, row: int) -> bool:
 
 @kernel
 def _repair_order(w: State, row: int) -> bool:
+    """Repairs for one loop. Returns True when the order is done."""
     target = find(w, w.orders[row, 0].target_tag)
     if target < 0:
         return True
     friend = w.units[target]
     if friend.health >= friend.health_max:
         return True
-    if distance(w, row, target) > 0.3:
-        walk(w, row, friend.x, friend.y, 0.1)
+    if distance(w, row, target) > REPAIR_GAP:
+        walk(w, row, friend.x, friend.y, ARRIVE_STOP)
         return False
     friend.health = min(friend.health + REPAIR_PER_LOOP, friend.health_max)
-    if w.clock[LOOP] % 16 == 0 and w.players[w.units[row].owner].minerals > 0:
-        w.players[w.units[row].owner].minerals -= 1
+    player = w.players[w.units[row].owner]
+    if w.clock[LOOP] % REPAIR_PAY_LOOPS == 0 and player.minerals > 0:
+        player.minerals -= 1
     return False
 
 
 @kernel
 def _tumor_order(w: State, row: int) -> bool:
-    """One loop of planting a creep tumor. Returns True when the order is done."""
+    """Works on an order to plant a creep tumor for one loop. Returns True when it is done."""
     unit = w.units[row]
     order = w.orders[row, 0]
     rule = w.ability_rules[order.ability]
     if not walk(w, row, order.x, order.y, rule.range):
         return w.unit_rules[unit.unit_type].speed <= 0.0
     x, y = snap(1, order.x), snap(1, order.y)
-    if placement_error(w, unit.owner, rule.makes, x, y) != SUCCESS:
+    if placement_error(w, unit.owner, rule.makes, x, y) != action_results.SUCCESS:
         return True
     if unit.unit_type == ids.UNIT_CREEP_TUMOR_BURROWED:
         if unit.wait > 0.0:  # a tumor spreads once
@@ -214,39 +245,46 @@ def _tumor_order(w: State, row: int) -> bool:
     elif unit.energy < rule.energy:
         return True
     unit.energy = max(unit.energy - rule.energy, 0.0)
-    spawn(w, rule.makes, unit.owner, x, y, 0.001)
+    spawn(w, rule.makes, unit.owner, x, y, SITE_PROGRESS)
     return True
 
 
 @kernel
 def _return_order(w: State, row: int) -> bool:
-    """Carries a load home on its own order, then goes on gathering."""
+    """Works on an order to carry a load home for one loop; the worker then goes on gathering.
+
+    Returns True when the order is done.
+    """
     order = w.orders[row, 0]
-    if order.stage != HOME:
+    if order.stage != HOMEBOUND:
         unit = w.units[row]
         if unit.carry_minerals + unit.carry_vespene == 0:
             return True
-        order.stage = HOME
-        order.target = 2
+        order.stage = HOMEBOUND
+        order.target = TARGET_UNIT
     return gather_order(w, row)
 
 
 @kernel
-def _go_fight(w: State, row: int) -> bool:
+def _attack_order(w: State, row: int) -> bool:
+    """Attacks for one loop; unarmed units move, and medivacs heal on the way.
+
+    Returns True when the order is done.
+    """
     unit = w.units[row]
     rule = w.unit_rules[unit.unit_type]
-    if unit.unit_type == ids.UNIT_ZEALOT and w.upgrades[unit.owner, 86]:
+    if unit.unit_type == ids.UNIT_ZEALOT and w.upgrades[unit.owner, ids.UPGRADE_CHARGE]:
         charge(w, row)
     if rule.ground_damage <= 0 and rule.air_damage <= 0:
-        if unit.unit_type == ids.UNIT_MEDIVAC and tend(w, row, 7.0, False):
+        if unit.unit_type == ids.UNIT_MEDIVAC and tend(w, row, TEND_REACH, False):
             return False
         return _move_order(w, row)
     return attack_order(w, row, rule.speed > 0.0)
 
 
 @kernel
-def _make_step(w: State, row: int, kind: int) -> bool:
-    """The next loop of an order that makes or becomes something. True when it is done."""
+def _work_on_making(w: State, row: int, kind: int) -> bool:
+    """Works on an order that makes or becomes something. Returns True when it is done."""
     if kind == ids.KIND_BUILD:
         return build_order(w, row)
     if kind == ids.KIND_MORPH:
@@ -254,7 +292,7 @@ def _make_step(w: State, row: int, kind: int) -> bool:
     if kind == ids.KIND_HATCH:
         return hatch_order(w, row)
     if kind == ids.KIND_ADD_ON:
-        return start_add_on(w, row)
+        return add_on_order(w, row)
     if kind == ids.KIND_LAND:
         return land_order(w, row)
     if kind == ids.KIND_ARCHON:
@@ -268,8 +306,8 @@ def _make_step(w: State, row: int, kind: int) -> bool:
 
 
 @kernel
-def _go_step(w: State, row: int, kind: int) -> bool:
-    """The next loop of an order to go and do something. True when it is done."""
+def _work_on_errand(w: State, row: int, kind: int) -> bool:
+    """Works on an order to go somewhere and do something. Returns True when it is done."""
     if kind == ids.KIND_SPELL:
         return spell_order(w, row)
     if kind == ids.KIND_LOAD:
@@ -284,8 +322,8 @@ def _go_step(w: State, row: int, kind: int) -> bool:
 
 
 @kernel
-def _goes_and_does(kind: int) -> bool:
-    """Returns whether an order of this kind is carried out by `_go_step`."""
+def _is_errand(kind: int) -> bool:
+    """Returns whether `_work_on_errand` works on orders of this kind."""
     transport = (
         kind == ids.KIND_LOAD or kind == ids.KIND_SMART or kind == ids.KIND_UNLOAD_AT
     )
@@ -295,7 +333,7 @@ def _goes_and_does(kind: int) -> bool:
 
 @kernel
 def _act(w: State, row: int) -> None:
-    """The next loop of the unit's first order."""
+    """Works on the unit's first order for one loop."""
     kind = w.ability_rules[w.orders[row, 0].ability].kind
     tag = w.units[row].tag
     if kind == ids.KIND_GATHER:
@@ -303,14 +341,14 @@ def _act(w: State, row: int) -> None:
     elif kind == ids.KIND_MOVE:
         done = _move_order(w, row)
     elif kind == ids.KIND_ATTACK:
-        done = _go_fight(w, row)
+        done = _attack_order(w, row)
     elif kind == ids.KIND_RETURN:
         done = _return_order(w, row)
-    elif _goes_and_does(kind):
-        done = _go_step(w, row, kind)
+    elif _is_errand(kind):
+        done = _work_on_errand(w, row, kind)
     else:
-        done = _make_step(w, row, kind)
-    # The unit may have died of its own order (a drone became a building).
+        done = _work_on_making(w, row, kind)
+    # The order may have used the unit up: a drone becomes a building.
     same = w.units[row].alive and w.units[row].tag == tag
     if done and same and w.units[row].order_count > 0:
         drop_order(w, row, 0)
@@ -318,37 +356,38 @@ def _act(w: State, row: int) -> None:
 
 @kernel
 def _idle(w: State, row: int) -> None:
-    """What a unit without orders does."""
+    """Lets a unit without orders fight, heal, or turn into a warp gate."""
     unit = w.units[row]
     rule = w.unit_rules[unit.unit_type]
     if rule.ground_damage > 0 or rule.air_damage > 0:
         if rule.needs_power == 0 or unit.powered:
             defend(w, row)
     elif unit.unit_type == ids.UNIT_MEDIVAC:
-        tend(w, row, 6.0, False)
+        tend(w, row, TEND_REACH_IDLE, False)
     elif unit.unit_type == ids.UNIT_SHIELD_BATTERY and unit.powered:
-        tend(w, row, 6.0, True)
+        tend(w, row, TEND_REACH_IDLE, True)
     elif unit.unit_type == ids.UNIT_GATEWAY and unit.powered:
-        wanted = unit.autocast & (1 << AUTOCAST_WARP_GATE) == 0
-        if wanted and w.upgrades[unit.owner, ids.UPGRADE_WARP_GATE]:
-            push_order(w, row, MORPH_WARP_GATE, 0, 0, 0.0, 0.0)
+        automatic = unit.autocast & (1 << AUTOCAST_WARP_GATE) == 0
+        if automatic and w.upgrades[unit.owner, ids.UPGRADE_WARP_GATE]:
+            ability = ids.ABILITY_MORPH_WARP_GATE
+            push_order(w, row, ability, TARGET_NONE, 0, 0.0, 0.0)
 
 
 @kernel
 def _wander(w: State, row: int) -> None:
-    """A critter strolls about."""
+    """Lets a critter walk about."""
     unit = w.units[row]
-    if unit.order_count == 0 and random_below(w, 200) == 0:
-        x = unit.x + random_below(w, 9) - 4.0
-        y = unit.y + random_below(w, 9) - 4.0
-        push_order(w, row, 16, 1, 0, x, y)
+    if unit.order_count == 0 and random_below(w, WANDER_CHANCE) == 0:
+        x = unit.x + random_below(w, WANDER_CELLS) - WANDER_CELLS // 2
+        y = unit.y + random_below(w, WANDER_CELLS) - WANDER_CELLS // 2
+        push_order(w, row, ids.ABILITY_MOVE, TARGET_POINT, 0, x, y)
     if unit.order_count > 0:
         _act(w, row)
 
 
 @kernel
 def _live(w: State, row: int) -> None:
-    """One loop in the life of one unit."""
+    """Plays one loop of one unit."""
     unit = w.units[row]
     if unit.owner == OWNER_NEUTRAL:
         if w.unit_rules[unit.unit_type].critter:
@@ -361,15 +400,15 @@ def _live(w: State, row: int) -> None:
         return
     rule = w.unit_rules[unit.unit_type]
     unit.active = 0
-    if rule.town_hall and rule.race == 2:
+    if rule.town_hall and rule.race == ZERG:
         make_larvae(w, row)
     tag = unit.tag
-    refresh(w, row)
+    upkeep(w, row)
     if unit.alive == 0:
         return
     unit.cooldown = max(unit.cooldown - 1.0, -1.0)
     if unit.unit_type == ids.UNIT_BUNKER:
-        crew_fires(w, row)
+        fire_from_bunker(w, row)
     if unit.order_count > 0:
         _act(w, row)
     else:
@@ -384,7 +423,7 @@ def _one_loop(w: State) -> None:
     for row in range(count):
         if w.units[row].alive:
             _live(w, row)
-    keep_apart(w)
+    push_apart(w)
     run_effects(w)
     recount(w)
     loop = w.clock[LOOP] + 1
@@ -393,16 +432,16 @@ def _one_loop(w: State) -> None:
         draw_creep(w)
     if loop % VISION_LOOPS == 0:
         draw_power(w)
-        look(w)
+        refresh_vision(w)
     if loop % HARVEST_LOOPS == 0:
         count_harvesters(w)
 
 
 @kernel
 def advance(w: State, loops: int) -> int:
-    """Plays up to `loops` loops; stops after the one in which a player lost the last building.
+    """Plays up to `loops` loops, and stops after one in which a player loses the last building.
 
-    Returns how many were played.
+    Returns how many loops were played.
     """
     for played in range(loops):
         _one_loop(w)
@@ -413,7 +452,7 @@ def advance(w: State, loops: int) -> int:
 
 @kernel
 def prepare(w: State) -> None:
-    """Brings counts, creep and power of a new world into step with its units."""
+    """Sets counts, creep and power of a new world from its units."""
     recount(w)
     draw_creep(w)
     draw_power(w)

@@ -1,8 +1,8 @@
-"""The maps: terrain, start locations and resource fields, drawn by code, the same every time.
+"""The maps: terrain, start locations and resources, drawn from a few numbers each.
 
-In: a few numbers per map. Out: `MAPS`, name -> `GameMap`. All maps are symmetric under half a
-turn, so neither start is better. Arrays are [H, W] = [y, x] with row 0 at the south (y up);
-whoever sends images turns them over.
+In: nothing. Out: `MAPS`, name -> `GameMap`, the same in every process. All maps are symmetric
+under half a turn, so neither start is better. Arrays are [H, W] = [y, x] with row 0 in the south;
+images of the protocol have row 0 in the north. Knows unit types, but no rules.
 """
 
 import dataclasses
@@ -11,9 +11,13 @@ import functools
 import numpy as np
 from numpy.typing import NDArray
 
-BORDER = 8  # cells around the playable area that nobody can enter
+from starmill.engines.skirmish.simulation import ids
+
+BORDER = 8  # cells around the playable area
 LEVEL_HEIGHTS = (111, 127, 143)  # low, middle and high ground in the height map
-# Where resources lie around a town hall at (0, 0), for a base whose back is west and north.
+_BORDER_HEIGHT = 95
+_SMOOTHING_ROUNDS = 24  # how far ramps are smoothed
+# Resources around a town hall at (0, 0), for a base with its back to the west and north.
 MINERAL_OFFSETS = (
     (-6, -3.5),
     (-7, -1.5),
@@ -25,15 +29,20 @@ MINERAL_OFFSETS = (
     (1, 6.5),
 )
 GEYSER_OFFSETS = ((5, 7), (-7, -6))
-MINERAL_FIELD, MINERAL_FIELD_750, RICH_MINERAL_FIELD = 341, 483, 146
-GEYSER, RICH_GEYSER = 342, 344
-TOWER, ROCK, CRITTER = 149, 371, 324
-MINERALS, MINERALS_SMALL, GAS = 1800, 900, 2250
+MINERALS, MINERALS_SMALL, VESPENE = 1800, 900, 2250  # in a field, a small one, a geyser
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Resource:
-    """A mineral field or geyser: raw unit type, centre, and what it holds."""
+    """A mineral field or geyser.
+
+    Attributes:
+        unit_type: raw id.
+        x: of its centre, in world units.
+        y: likewise.
+        minerals: what it holds; 0 for a geyser.
+        vespene: what it holds; 0 for a mineral field.
+    """
 
     unit_type: int
     x: float
@@ -44,7 +53,13 @@ class Resource:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Base:
-    """A place for a town hall: its centre, and the resources around it."""
+    """A place for a town hall.
+
+    Attributes:
+        x: of its centre, in world units.
+        y: likewise.
+        resources: the mineral fields and geysers around it.
+    """
 
     x: float
     y: float
@@ -55,11 +70,17 @@ class Base:
 class GameMap:
     """One map.
 
-    width, height: of the arrays, in cells; both even. playable: x0, y0, x1, y1 of the area in it.
-    pathable, placeable: [H, W] bool. terrain: [H, W] uint8 height, as in the height map plane.
-    starts: centre of the two start town halls, player 1's and 2's (or the other way round).
-    bases: all places for town halls; the first two are the starts, then by distance.
-    neutrals: (raw unit type, x, y) of towers, rocks and critters.
+    Attributes:
+        name: as clients and replays call it.
+        width: of the arrays, in cells; even.
+        height: likewise.
+        playable: x0, y0, x1, y1 of the area that units can enter.
+        pathable: [H, W] where ground units can be.
+        placeable: [H, W] where buildings can be.
+        terrain: [H, W] height, as in the plane `height_map`.
+        starts: (x, y) of the two start town halls; a player's setup says which one it has.
+        bases: all places for town halls in pairs: the starts, the naturals, then the others.
+        neutrals: (raw unit type, x, y) of towers, rocks and critters.
     """
 
     name: str
@@ -76,11 +97,21 @@ class GameMap:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Design:
-    """What a map is drawn from. Positions are cells of player 1's half; the rest is mirrored.
+    """What a map is drawn from. Positions are cells of one half; the other half mirrors it.
 
-    main, natural: plateau centres (also town halls). ramp, exit: from main to natural, and from
-    natural to the field; each is (x0, y0, x1, y1, half width). thirds: further bases on low
-    ground, each with True if rich. walls: (x, y, half width, half height) of blocks.
+    Attributes:
+        name: the map's name.
+        width: in cells.
+        height: in cells.
+        main: centre of the start's plateau, and of its town hall.
+        natural: centre of the second base's plateau, and of its town hall.
+        ramp: from main to natural: x0, y0, x1, y1, half width.
+        exit: from natural to low ground, likewise.
+        thirds: x, y of further bases on low ground, and whether they are rich.
+        walls: x, y, half width, half height of blocks.
+        rocks: x, y of destructible rocks.
+        main_radius: of the main's plateau, in cells.
+        natural_radius: of the natural's plateau, in cells.
     """
 
     name: str
@@ -162,7 +193,7 @@ DESIGNS = (
 
 
 def _levels(design: Design) -> NDArray[np.int8]:
-    """Returns the ground level of each cell, 0 low to 2 high, for both halves. Shape [H, W]."""
+    """Returns each cell's level, from 0 for low to 2 for high ground. Shape [H, W]."""
     rows, columns = np.mgrid[0 : design.height, 0 : design.width]
     levels = np.zeros((design.height, design.width), np.int8)
     for (x, y), radius, level in (
@@ -175,7 +206,7 @@ def _levels(design: Design) -> NDArray[np.int8]:
 
 
 def _corridor(design: Design, line: tuple[float, ...]) -> NDArray[np.bool_]:
-    """Returns the cells within `line`'s half width of its segment, mirrored too. Shape [H, W]."""
+    """Returns the cells of a ramp and of its mirror image. Shape [H, W]."""
     x0, y0, x1, y1, half = line
     rows, columns = np.mgrid[0 : design.height, 0 : design.width]
     dx, dy = x1 - x0, y1 - y0
@@ -187,7 +218,7 @@ def _corridor(design: Design, line: tuple[float, ...]) -> NDArray[np.bool_]:
 
 
 def _smooth(values: NDArray[np.float64], rounds: int) -> NDArray[np.float64]:
-    """Returns the values averaged with their four neighbours, `rounds` times."""
+    """Returns the values after `rounds` averages of each with its four neighbours."""
     for _ in range(rounds):
         wide = np.pad(values, 1, mode="edge")
         values = (
@@ -199,31 +230,31 @@ def _smooth(values: NDArray[np.float64], rounds: int) -> NDArray[np.float64]:
 def _resources(
     design: Design, x: float, y: float, *, rich: bool
 ) -> tuple[Resource, ...]:
-    """Returns the mineral fields and geysers of a base, on the side away from the centre."""
+    """Returns the mineral fields and geysers of a base, on the side away from the map's centre."""
     flip_x = 1 if x < design.width / 2 else -1
     flip_y = 1 if y >= design.height / 2 else -1
-    found = []
+    resources = []
     for index, (dx, dy) in enumerate(MINERAL_OFFSETS):
         small = index % 2 == 1
-        kind = MINERAL_FIELD_750 if small else MINERAL_FIELD
-        found.append(
+        kind = ids.UNIT_MINERAL_FIELD_750 if small else ids.UNIT_MINERAL_FIELD
+        resources.append(
             Resource(
-                unit_type=RICH_MINERAL_FIELD if rich else kind,
+                unit_type=ids.UNIT_RICH_MINERAL_FIELD if rich else kind,
                 x=x + dx * flip_x - 0.5,
                 y=y + dy * flip_y - 0.5 + (0.5 if dy * 2 % 2 else 0.0),
                 minerals=MINERALS_SMALL if small else MINERALS,
             )
         )
     for dx, dy in GEYSER_OFFSETS:
-        found.append(
+        resources.append(
             Resource(
-                unit_type=RICH_GEYSER if rich else GEYSER,
+                unit_type=ids.UNIT_RICH_GEYSER if rich else ids.UNIT_GEYSER,
                 x=x + dx * flip_x,
                 y=y + dy * flip_y,
-                vespene=GAS,
+                vespene=VESPENE,
             )
         )
-    return tuple(found)
+    return tuple(resources)
 
 
 def _mirror_base(design: Design, base: Base) -> Base:
@@ -238,8 +269,8 @@ def _mirror_base(design: Design, base: Base) -> Base:
 
 
 def _bases(design: Design) -> tuple[Base, ...]:
-    """Returns both starts, then naturals and further bases, in pairs."""
-    found: list[Base] = []
+    """Returns all bases in pairs: the starts, the naturals, then the others."""
+    bases: list[Base] = []
     spots = ((*design.main, False), (*design.natural, False), *design.thirds)
     for x, y, rich in spots:
         centre = (x + 0.5, y + 0.5)
@@ -248,8 +279,8 @@ def _bases(design: Design) -> tuple[Base, ...]:
             y=centre[1],
             resources=_resources(design, *centre, rich=rich),
         )
-        found += [base, _mirror_base(design, base)]
-    return tuple(found)
+        bases += [base, _mirror_base(design, base)]
+    return tuple(bases)
 
 
 def draw(design: Design) -> GameMap:
@@ -269,24 +300,24 @@ def draw(design: Design) -> GameMap:
         block[y - half_height : y + half_height, x - half_width : x + half_width] = True
         pathable &= ~(block | block[::-1, ::-1])
     heights = np.asarray(LEVEL_HEIGHTS, np.float64)[levels]
-    sloped = _smooth(heights, 24)
+    sloped = _smooth(heights, _SMOOTHING_ROUNDS)
     slope = ramps & (np.abs(sloped - heights) >= 1.0)
     terrain = np.where(slope, np.floor(sloped + 0.5), heights)
-    terrain[~inner] = 95
+    terrain[~inner] = _BORDER_HEIGHT
     placeable = pathable & ~slope
     bases = _bases(design)
     towers = (
-        (TOWER, width / 2 - 14.0, height / 2),
-        (TOWER, width / 2 + 14.0, height / 2),
+        (ids.UNIT_XELNAGA_TOWER, width / 2 - 14.0, height / 2),
+        (ids.UNIT_XELNAGA_TOWER, width / 2 + 14.0, height / 2),
     )
     rocks = tuple(
-        (ROCK, float(x), float(y))
+        (ids.UNIT_ROCK, float(x), float(y))
         for rx, ry in design.rocks
         for x, y in ((rx, ry), (width - rx, height - ry))
     )
     critters = (
-        (CRITTER, width / 2 + 3.5, height / 2 - 5.5),
-        (CRITTER, width / 2 - 3.5, height / 2 + 5.5),
+        (ids.UNIT_CRITTER, width / 2 + 3.5, height / 2 - 5.5),
+        (ids.UNIT_CRITTER, width / 2 - 3.5, height / 2 + 5.5),
     )
     for array in (pathable, placeable, terrain):
         array.setflags(write=False)
@@ -306,7 +337,7 @@ def draw(design: Design) -> GameMap:
 
 @functools.cache
 def map_named(name: str) -> GameMap:
-    """Returns the map of that name; drawn once per process. KeyError if there is none."""
+    """Returns the map of this name, drawn once per process. Raises KeyError if there is none."""
     return draw({design.name: design for design in DESIGNS}[name])
 
 

@@ -1,8 +1,9 @@
-"""How units get about: ways around obstacles, steps along them, and keeping apart.
+"""How units move: paths around obstacles, steps along them, and pushing each other apart.
 
-Ways are found on a coarse grid of 2 by 2 cells. For each goal cell a field of distances is
-computed once and kept while there is room (fields depend only on the terrain, so what is in
-the cache never changes what happens). Flying units go straight.
+In: a unit's row and where it is going. Out: its new position. Paths are planned on a coarse grid
+of 2 by 2 cells. For each goal cell, a field of distances is computed once and kept while there is
+room. Fields depend on the terrain alone, so the cache never changes what happens. Flying units go
+straight. Knows nothing of orders.
 """
 
 import numpy as np
@@ -11,20 +12,36 @@ from starmill.engines.skirmish.simulation.records import (
     FIELD_SLOTS,
     LOOP,
     NEXT_FIELD,
+    OWNER_NEUTRAL,
     ROWS,
     State,
 )
-from starmill.engines.skirmish.simulation.units import ground_z, speed_of
+from starmill.engines.skirmish.simulation.units import FLYING_HEIGHT, ground_z, speed_of
 from starmill.schema.compilation import kernel
 
-FAR = 32000
+UNREACHABLE = 32000  # distance of a coarse cell from which no path leads to the goal
 LOOK_AHEAD = 10  # coarse cells that a unit plans ahead along a field
 REPLAN_LOOPS = 12
+SEARCH_RADIUS = 24  # coarse cells around a cell in which to look for a walkable one
+QUARTER_PI, HALF_PI, PI, TWO_PI = (
+    0.7853981633974483,
+    1.5707963267948966,
+    3.141592653589793,
+    6.283185307179586,
+)
+PUSH_SHARE, MAX_PUSH = 0.25, 0.12  # of an overlap that is undone in a loop, world units
+
+
+@kernel
+def set_height(w: State, row: int) -> None:
+    """Puts a unit on the ground under it, or above it if it flies."""
+    unit = w.units[row]
+    unit.z = ground_z(w, unit.x, unit.y) + (FLYING_HEIGHT if unit.flying else 0.0)
 
 
 @kernel
 def _cell(w: State, x: float, y: float) -> int:
-    """Returns the index of the coarse cell at a point, on the grid's edge if outside."""
+    """Returns the index of the coarse cell at a point; points outside go to the grid's edge."""
     rows, columns = w.map_height // 2, w.map_width // 2
     column = min(max(int(x) // 2, 0), columns - 1)
     row = min(max(int(y) // 2, 0), rows - 1)
@@ -33,13 +50,13 @@ def _cell(w: State, x: float, y: float) -> int:
 
 @kernel
 def _nearest_walkable(w: State, cell: int) -> int:
-    """Returns the walkable coarse cell nearest to this one (itself if it is walkable)."""
+    """Returns the walkable coarse cell nearest to this one, which may be itself."""
     rows, columns = w.map_height // 2, w.map_width // 2
     row0, column0 = cell // columns, cell % columns
     if w.walkable[row0, column0]:
         return cell
     best, best_distance = cell, 1 << 30
-    for radius in range(1, 24):
+    for radius in range(1, SEARCH_RADIUS):
         for row in range(max(row0 - radius, 0), min(row0 + radius + 1, rows)):
             for column in range(
                 max(column0 - radius, 0), min(column0 + radius + 1, columns)
@@ -55,10 +72,10 @@ def _nearest_walkable(w: State, cell: int) -> int:
 
 @kernel
 def _fill_field(w: State, slot: int, goal: int) -> None:
-    """Computes the distance of every coarse cell to the goal (breadth first, four ways)."""
+    """Computes every coarse cell's distance to the goal: breadth first, in four directions."""
     rows, columns = w.map_height // 2, w.map_width // 2
     field = w.fields[slot]
-    field[:] = FAR
+    field[:] = UNREACHABLE
     queue = np.empty(rows * columns, np.int32)
     queue[0] = goal
     field[goal] = 0
@@ -72,7 +89,7 @@ def _fill_field(w: State, slot: int, goal: int) -> None:
             c = column + (1 if k == 2 else (-1 if k == 3 else 0))
             if 0 <= r < rows and 0 <= c < columns and w.walkable[r, c]:
                 other = r * columns + c
-                if field[other] == FAR:
+                if field[other] == UNREACHABLE:
                     field[other] = field[cell] + 1
                     queue[tail] = other
                     tail += 1
@@ -80,7 +97,7 @@ def _fill_field(w: State, slot: int, goal: int) -> None:
 
 @kernel
 def _field(w: State, goal: int) -> int:
-    """Returns the slot of the field to a goal cell, computing it if it is not kept."""
+    """Returns the slot of the field to a goal cell, and computes it if it is not there."""
     slots = FIELD_SLOTS
     for slot in range(slots):
         if w.field_goals[slot] == goal:
@@ -94,7 +111,7 @@ def _field(w: State, goal: int) -> int:
 
 @kernel
 def is_clear(w: State, x0: float, y0: float, x1: float, y1: float) -> bool:
-    """Returns whether the straight line between two points crosses walkable cells only."""
+    """Returns whether all cells on the straight line between two points are walkable."""
     dx, dy = x1 - x0, y1 - y0
     steps = int(max(abs(dx), abs(dy)) * 1.5) + 1
     rows, columns = w.map_height // 2, w.map_width // 2
@@ -111,7 +128,7 @@ def is_clear(w: State, x0: float, y0: float, x1: float, y1: float) -> bool:
 
 @kernel
 def _plan(w: State, row: int, x: float, y: float) -> None:
-    """Chooses the next corner of a ground unit's way to a point."""
+    """Chooses the next corner of a ground unit's path to a point."""
     unit = w.units[row]
     unit.path_until = w.clock[LOOP] + REPLAN_LOOPS + (row & 3)
     unit.path_x = x
@@ -122,7 +139,7 @@ def _plan(w: State, row: int, x: float, y: float) -> None:
     field = w.fields[_field(w, goal)]
     rows, columns = w.map_height // 2, w.map_width // 2
     cell = _nearest_walkable(w, _cell(w, unit.x, unit.y))
-    if field[cell] >= FAR:
+    if field[cell] >= UNREACHABLE:
         return
     for ahead in range(LOOK_AHEAD):
         best = cell
@@ -140,7 +157,7 @@ def _plan(w: State, row: int, x: float, y: float) -> None:
             break
         px = (best % columns) * 2.0 + 1.0
         py = (best // columns) * 2.0 + 1.0
-        # The first cell is taken even if the line to it grazes a corner: standing still never helps.
+        # Take the first cell even if the line to it grazes a corner: waiting never helps.
         if ahead > 0 and not is_clear(w, unit.x, unit.y, px, py):
             break
         unit.path_x = px
@@ -158,32 +175,49 @@ def can_stand(w: State, x: float, y: float) -> bool:
 
 
 @kernel
+def exit_point(w: State, row: int, index: int) -> tuple[float, float]:
+    """Returns a point beside a building where a unit can stand; `index` varies the side."""
+    unit = w.units[row]
+    reach = unit.radius + 0.8
+    for k in range(8):
+        side = (index + k) % 8
+        dx = (0.0, 0.7, 1.0, 0.7, 0.0, -0.7, -1.0, -0.7)[side]
+        dy = (-1.0, -0.7, 0.0, 0.7, 1.0, 0.7, 0.0, -0.7)[side]
+        x, y = unit.x + dx * reach, unit.y + dy * reach
+        if can_stand(w, x, y):
+            return x, y
+    return unit.x, unit.y
+
+
+@kernel
 def _turn(w: State, row: int, dx: float, dy: float) -> None:
-    """Faces the unit along a direction, to one of 32 headings (no trigonometry needed)."""
+    """Turns the unit to face a direction.
+
+    Departs: no trigonometry, whose results differ between machines. The angle is linear in the
+    tangent within each octant, so it is exact at multiples of 45 degrees.
+    """
     ax, ay = abs(dx), abs(dy)
     if ax + ay <= 0.0:
         return
-    # Angle within the octant, linear in the tangent: exact at multiples of 45 degrees.
-    if ax >= ay:
-        angle = 0.7853981633974483 * (ay / ax)
-    else:
-        angle = 1.5707963267948966 - 0.7853981633974483 * (ax / ay)
+
+    steep = ay > ax
+    angle = HALF_PI - QUARTER_PI * (ax / ay) if steep else QUARTER_PI * (ay / ax)
     if dx < 0.0:
-        angle = 3.141592653589793 - angle
+        angle = PI - angle
     if dy < 0.0:
-        angle = 6.283185307179586 - angle
+        angle = TWO_PI - angle
     w.units[row].facing = angle
 
 
 @kernel
 def face(w: State, row: int, x: float, y: float) -> None:
-    """Turns the unit towards a point."""
+    """Turns the unit to face a point."""
     _turn(w, row, x - w.units[row].x, y - w.units[row].y)
 
 
 @kernel
 def _place(w: State, row: int, x: float, y: float) -> bool:
-    """Moves a unit to a point if it may be there."""
+    """Moves a unit to a point if it can be there; returns whether it did."""
     unit = w.units[row]
     rows, columns = w.map_height, w.map_width
     if unit.flying:
@@ -199,7 +233,7 @@ def _place(w: State, row: int, x: float, y: float) -> bool:
 
 @kernel
 def walk(w: State, row: int, x: float, y: float, stop: float) -> bool:
-    """Takes one loop's step towards a point; returns True once within `stop` of it."""
+    """Takes one loop's step towards a point; returns True once it is within `stop` of it."""
     unit = w.units[row]
     dx, dy = x - unit.x, y - unit.y
     left = np.sqrt(dx * dx + dy * dy)
@@ -230,28 +264,27 @@ def walk(w: State, row: int, x: float, y: float, stop: float) -> bool:
         or _place(w, row, unit.x, unit.y + sy)
     )
     if moved:
-        unit.z = ground_z(w, unit.x, unit.y) + (3.75 if unit.flying else 0.0)
+        set_height(w, row)
     return False
 
 
 @kernel
-def keep_apart(w: State) -> None:
-    """Pushes overlapping mobile units of one layer apart; harvesting workers pass through."""
-    count = w.clock[ROWS]
-    rows = np.empty(count, np.int32)
-    found = 0
-    for row in range(count):
+def push_apart(w: State) -> None:
+    """Pushes apart the mobile units that overlap on the ground or in the air, except workers."""
+    rows = np.empty(w.clock[ROWS], np.int32)
+    count = 0
+    for row in range(w.clock[ROWS]):
         unit = w.units[row]
-        if unit.alive == 0 or unit.carrier >= 0 or unit.owner == 16:
+        if unit.alive == 0 or unit.carrier >= 0 or unit.owner == OWNER_NEUTRAL:
             continue
         rule = w.unit_rules[unit.unit_type]
         if rule.speed <= 0.0 or rule.structure or rule.worker:
             continue
-        rows[found] = row
-        found += 1
-    for i in range(found):
+        rows[count] = row
+        count += 1
+    for i in range(count):
         a = w.units[rows[i]]
-        for j in range(i + 1, found):
+        for j in range(i + 1, count):
             b = w.units[rows[j]]
             dx = b.x - a.x
             room = a.radius + b.radius
@@ -269,11 +302,11 @@ def _push(w: State, i: int, j: int, dx: float, dy: float, room: float) -> None:
     gap = np.sqrt(dx * dx + dy * dy)
     if gap >= room:
         return
-    if gap < 0.001:  # on the same spot: part them by their rows, which differ
+    if gap < 0.001:  # on the same spot: choose a direction by their rows
         dx = 1.0 if (i + j) % 2 else 0.0
         dy = 1.0 - dx
         gap = 1.0
-    push = min((room - gap) * 0.25, 0.12) / gap
+    push = min((room - gap) * PUSH_SHARE, MAX_PUSH) / gap
     a, b = w.units[i], w.units[j]
     _place(w, i, a.x - dx * push, a.y - dy * push)
     _place(w, j, b.x + dx * push, b.y + dy * push)

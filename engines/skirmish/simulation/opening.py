@@ -1,4 +1,7 @@
-"""The first moment of a game: the map's resources, and a town hall with twelve workers each."""
+"""The world at the start of a game: resources, and a town hall with twelve workers a player.
+
+In: a map and both players' races, starts and advantages. Out: a `World` at loop 0.
+"""
 
 import numpy as np
 
@@ -9,21 +12,25 @@ from starmill.engines.skirmish.simulation import (
     records,
     rules,
 )
-from starmill.engines.skirmish.simulation import (
-    world as state,
-)
 from starmill.engines.skirmish.simulation.records import World
+from starmill.engines.skirmish.simulation.world import new_state
+from starmill.schema.game_constants import PROTOSS, TERRAN, ZERG
 
 START_MINERALS = 50
 START_WORKERS = 12
-TOWN_HALLS = {1: "CommandCenter", 2: "Hatchery", 3: "Nexus"}
-WORKERS = {1: "SCV", 2: "Drone", 3: "Probe"}
+START_LARVAE = 3
+TOWN_HALLS = {TERRAN: "CommandCenter", ZERG: "Hatchery", PROTOSS: "Nexus"}
+WORKERS = {TERRAN: "SCV", ZERG: "Drone", PROTOSS: "Probe"}
 RESOURCE_MARGIN = 3  # cells between a town hall and resources
+_FIELD_HALF_SIZE, _GEYSER_HALF_SIZE = (1.0, 0.5), (1.5, 1.5)
+_ROCK_HALF_SIZE, _TOWER_HALF_SIZE = (3.0, 3.0), (1.0, 1.0)
+_WORKER_START = 0.55  # of the way from the town hall to a mineral field
+_SEED_MASK = 0x7FFFFFFFFFFFFFFF
 
 
-def _arrays(game_map: maps.GameMap) -> World:
-    """Returns a world with the map's ground and no units."""
-    world = state.new_state(game_map.width, game_map.height)
+def _empty_world(game_map: maps.GameMap) -> World:
+    """Returns a world with the map's terrain and no units."""
+    world = new_state(game_map.width, game_map.height)
     world.pathable[:] = game_map.pathable
     world.placeable[:] = game_map.placeable
     world.height[:] = game_map.terrain
@@ -33,7 +40,7 @@ def _arrays(game_map: maps.GameMap) -> World:
 
 
 def _put_neutrals(world: World, game_map: maps.GameMap) -> None:
-    """Places resources, towers, rocks and critters, and marks the cells that they take."""
+    """Places resources, towers, rocks and critters, and marks the cells that they occupy."""
     for base in game_map.bases:
         for item in base.resources:
             row = entry_points.spawn(
@@ -41,53 +48,56 @@ def _put_neutrals(world: World, game_map: maps.GameMap) -> None:
             )
             world.units[row]["minerals"] = item.minerals
             world.units[row]["vespene"] = item.vespene
-            half = (1.5, 1.5) if item.vespene else (1.0, 0.5)
-            _mark(world, item.x, item.y, half, 1)
+            half = _GEYSER_HALF_SIZE if item.vespene else _FIELD_HALF_SIZE
+            _mark(world, item.x, item.y, half, records.OCCUPIED_BUILT)
             margin = (half[0] + RESOURCE_MARGIN, half[1] + RESOURCE_MARGIN)
-            _mark(world, item.x, item.y, margin, 2)
-    for base in game_map.bases:  # the one place that is near enough and not too near
+            _mark(world, item.x, item.y, margin, records.OCCUPIED_NEAR_RESOURCES)
+    for base in game_map.bases:  # a town hall may stand exactly here
         column, line = int(base.x), int(base.y)
-        world.occupied[line - 2 : line + 3, column - 2 : column + 3] &= 1
+        place = world.occupied[line - 2 : line + 3, column - 2 : column + 3]
+        place &= records.OCCUPIED_BUILT
     for unit_type, x, y in game_map.neutrals:
         entry_points.spawn(world.state, unit_type, records.OWNER_NEUTRAL, x, y, 1.0)
-        if unit_type == maps.ROCK:
-            _mark(world, x, y, (3.0, 3.0), 1)
+        if unit_type == ids.UNIT_ROCK:
+            _mark(world, x, y, _ROCK_HALF_SIZE, records.OCCUPIED_BUILT)
             world.walkable[int(y) // 2 - 1 : int(y) // 2 + 1, int(x) // 2] = 0
-        elif unit_type == maps.TOWER:
-            _mark(world, x, y, (1.0, 1.0), 1)
+        elif unit_type == ids.UNIT_XELNAGA_TOWER:
+            _mark(world, x, y, _TOWER_HALF_SIZE, records.OCCUPIED_BUILT)
 
 
 def _mark(
     world: World, x: float, y: float, half: tuple[float, float], bit: int
 ) -> None:
+    """Sets a bit of `occupied` in the cells within half a size of a centre."""
     left, bottom = int(x - half[0] + 0.5), int(y - half[1] + 0.5)
     right, top = int(x + half[0] + 0.5), int(y + half[1] + 0.5)
     world.occupied[bottom:top, left:right] |= bit
 
 
 def _put_player(world: World, player: int, race: int, base: maps.Base) -> None:
-    """Places a player's town hall and workers, who start mining."""
+    """Places a player's town hall, and workers that start mining."""
     hall = entry_points.spawn(
         world.state, rules.unit_id(TOWN_HALLS[race]), player, base.x, base.y, 1.0
     )
-    world.units[hall]["born_loop"] = -10000  # its creep is grown
+    world.units[hall]["born_loop"] = records.LONG_AGO  # its creep has spread already
     worker = rules.unit_id(WORKERS[race])
     fields = [r for r in base.resources if r.minerals]
     units = world.units
     for index in range(START_WORKERS):
         field = fields[index % len(fields)]
-        x = base.x + (field.x - base.x) * 0.55
-        y = base.y + (field.y - base.y) * 0.55 + 0.4 * (index // len(fields))
+        x = base.x + (field.x - base.x) * _WORKER_START
+        y = base.y + (field.y - base.y) * _WORKER_START + 0.4 * (index // len(fields))
         row = entry_points.spawn(world.state, worker, player, x, y, 1.0)
-        patch = int(
+        field_row = int(
             np.flatnonzero((units["x"] == field.x) & (units["y"] == field.y))[0]
         )
         gather = int(rules.unit_rules()[worker]["gather"])
+        tag = int(units[field_row]["tag"])
         entry_points.push_order(
-            world.state, row, gather, 2, int(units[patch]["tag"]), 0.0, 0.0
+            world.state, row, gather, records.TARGET_UNIT, tag, 0.0, 0.0
         )
-    if race == 2:
-        for index in range(3):
+    if race == ZERG:
+        for index in range(START_LARVAE):
             row = entry_points.spawn(
                 world.state,
                 ids.UNIT_LARVA,
@@ -114,10 +124,20 @@ def new_world(
     all_visible: tuple[bool, bool],
     seed: int,
 ) -> World:
-    """Returns the world at loop 0."""
-    rules.ability_rules()  # also completes the unit rules; must come before they are used
-    world = _arrays(game_map)
-    world.clock[records.RNG] = np.int64(seed & 0x7FFFFFFFFFFFFFFF)
+    """Returns the world at loop 0. Pairs are by player: the first is player 1's.
+
+    Args:
+        game_map: where it is played.
+        races: TERRAN, ZERG or PROTOSS.
+        requested: the same, or RANDOM.
+        starts: indices of the map's start locations.
+        income: what deliveries are multiplied by.
+        all_visible: who sees the whole map.
+        seed: of the game's random numbers.
+    """
+    rules.ability_rules()  # completes the unit rules, so it must come before their use
+    world = _empty_world(game_map)
+    world.clock[records.RNG] = np.int64(seed & _SEED_MASK)
     _put_neutrals(world, game_map)
     for index in range(2):
         player = index + 1

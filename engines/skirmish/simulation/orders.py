@@ -1,32 +1,43 @@
-"""Commands become orders: who of the selected units does it, at once or after its other orders.
+"""Turns a player's commands into orders of the units that obey them.
 
-In: a player's command with general or specific ability ids. Out: orders in the world, or an
-entry in the log of errors. Training, building, research and casting go to one of the units, the
-one best placed; moving, attacking and morphing go to all.
+In: a command with a general or specific ability id. Out: orders in the world, or an entry in the
+log of errors. One of the units obeys a command to train, build, research or cast: the one that is
+best placed. All of them obey a command to move, attack or morph.
 """
 
 import numpy as np
 
-from starmill.engines.skirmish.simulation import action_results as codes
-from starmill.engines.skirmish.simulation import ids
-from starmill.engines.skirmish.simulation.economy import GO, HOME, is_mine
+from starmill.engines.skirmish.simulation import action_results, ids
+from starmill.engines.skirmish.simulation.combat import set_levels
+from starmill.engines.skirmish.simulation.economy import (
+    HOMEBOUND,
+    OUTBOUND,
+    can_gather_at,
+    pay,
+    refund,
+)
 from starmill.engines.skirmish.simulation.effects import cast
 from starmill.engines.skirmish.simulation.movement import can_stand
 from starmill.engines.skirmish.simulation.production import (
+    SITE_PROGRESS,
     cancel_building,
     cancel_order,
-    pay,
-    refund,
-    set_levels,
 )
-from starmill.engines.skirmish.simulation.records import LOOP, State
+from starmill.engines.skirmish.simulation.records import (
+    LOOP,
+    OWNER_NEUTRAL,
+    TARGET_NONE,
+    TARGET_POINT,
+    TARGET_UNIT,
+    Command,
+    State,
+)
 from starmill.engines.skirmish.simulation.requirements import (
-    available,
     has_ability,
+    has_room_for_order,
+    is_transforming,
     order_error,
-    room_for_orders,
-    specific,
-    transforming,
+    specific_ability,
 )
 from starmill.engines.skirmish.simulation.terrain import snap
 from starmill.engines.skirmish.simulation.units import (
@@ -40,20 +51,18 @@ from starmill.engines.skirmish.simulation.units import (
 )
 from starmill.schema.compilation import kernel
 
-__all__ = ["available", "order", "toggle"]
-
-SMART, MOVE, ATTACK = 1, 16, 23
+NO_FIT = 1e18  # worse than any unit
 
 
 @kernel
-def _one_only(w: State, ability: int) -> bool:
-    """Returns whether one unit of a selection is enough for this ability."""
+def _takes_one(w: State, ability: int) -> bool:
+    """Returns whether only one of the units obeys a command with this ability."""
     rule = w.ability_rules[ability]
     kind = rule.kind
     if kind == ids.KIND_SPELL:
         if rule.spell == ids.SPELL_CLOAK_ON or rule.spell == ids.SPELL_BLINK:
             return False
-        return rule.target != 0 or rule.energy > 0.0
+        return rule.target != TARGET_NONE or rule.energy > 0.0
     return (
         kind == ids.KIND_TRAIN
         or kind == ids.KIND_HATCH
@@ -65,8 +74,8 @@ def _one_only(w: State, ability: int) -> bool:
 
 
 @kernel
-def _preference(w: State, row: int, ability: int, x: float, y: float) -> float:
-    """Returns how willingly this unit of a selection takes the order; less is better."""
+def _badness(w: State, row: int, ability: int, x: float, y: float) -> float:
+    """Returns how badly this unit is placed to obey: lower is better."""
     unit = w.units[row]
     kind = w.ability_rules[ability].kind
     dx, dy = unit.x - x, unit.y - y
@@ -81,34 +90,34 @@ def _preference(w: State, row: int, ability: int, x: float, y: float) -> float:
 
 
 @kernel
-def _smart(w: State, row: int, target: int, tag: int) -> int:
-    """Returns the ability that a right click means for this unit, 0 for none."""
+def _smart(w: State, row: int, command: Command) -> int:
+    """Returns the ability that a right click means for this unit, or 0."""
     unit = w.units[row]
     rule = w.unit_rules[unit.unit_type]
-    other = find(w, tag) if target == 2 else -1
+    other = find(w, command.target_tag) if command.target == TARGET_UNIT else -1
     if rule.speed <= 0.0:
         if rule.town_hall:
-            return specific(w, row, 3690)
-        return specific(w, row, 3673)
+            return specific_ability(w, row, ids.ABILITY_RALLY_WORKERS)
+        return specific_ability(w, row, ids.ABILITY_RALLY_UNITS)
     if other < 0:
-        return MOVE if has_ability(w, row, MOVE) else 0
-    if rule.worker and is_mine(w, other, unit.owner):
+        return ids.ABILITY_MOVE if has_ability(w, row, ids.ABILITY_MOVE) else 0
+    if rule.worker and can_gather_at(w, other, unit.owner):
         return rule.gather
-    victim = w.units[other]
-    if victim.owner == unit.owner:
-        if victim.cargo_max > 0 and rule.cargo > 0:
-            return SMART
-        if unit.unit_type == ids.UNIT_SCV and victim.health < victim.health_max:
-            return 316
-        return MOVE
-    if victim.owner != 16 and has_ability(w, row, ATTACK):
-        return ATTACK
-    return MOVE
+    target = w.units[other]
+    if target.owner == unit.owner:
+        if target.cargo_max > 0 and rule.cargo > 0:
+            return ids.ABILITY_SMART
+        if unit.unit_type == ids.UNIT_SCV and target.health < target.health_max:
+            return ids.ABILITY_REPAIR_SCV
+        return ids.ABILITY_MOVE
+    if target.owner != OWNER_NEUTRAL and has_ability(w, row, ids.ABILITY_ATTACK):
+        return ids.ABILITY_ATTACK
+    return ids.ABILITY_MOVE
 
 
 @kernel
-def put_down_passenger(w: State, row: int, index: int) -> bool:
-    """Puts one passenger down beside its carrier. Returns False if it cannot stand there."""
+def unload_passenger(w: State, row: int, index: int) -> bool:
+    """Unloads one passenger beside its carrier. Returns False if it cannot stand there."""
     carrier = w.units[row]
     passenger = w.cargo[row, index]
     x = carrier.x + (0.0, 0.8, -0.8, 0.0)[index % 4]
@@ -126,23 +135,26 @@ def put_down_passenger(w: State, row: int, index: int) -> bool:
 
 @kernel
 def _unload(w: State, row: int, kind: int) -> bool:
-    """Puts one or all passengers down. False if it is another ability."""
+    """Unloads one or all passengers at once. Returns False for an ability of another kind."""
     unit = w.units[row]
     if kind == ids.KIND_UNLOAD_ONE:
         if unit.cargo_count > 0:
-            put_down_passenger(w, row, unit.cargo_count - 1)
+            unload_passenger(w, row, unit.cargo_count - 1)
         return True
     if kind != ids.KIND_UNLOAD_ALL:
         return False
     while unit.cargo_count > 0:
-        if not put_down_passenger(w, row, unit.cargo_count - 1):
+        if not unload_passenger(w, row, unit.cargo_count - 1):
             break
     return True
 
 
 @kernel
-def _at_once(w: State, row: int, ability: int, tag: int, x: float, y: float) -> bool:
-    """Does what needs no time: cancelling, rallying, stopping. False if it is another ability."""
+def _do_at_once(w: State, row: int, ability: int, command: Command) -> bool:
+    """Carries out what takes no time: stopping, cancelling, rallying and unloading.
+
+    Returns False for an ability of another kind.
+    """
     unit = w.units[row]
     kind = w.ability_rules[ability].kind
     if kind == ids.KIND_STOP or kind == ids.KIND_HALT:
@@ -158,10 +170,10 @@ def _at_once(w: State, row: int, ability: int, tag: int, x: float, y: float) -> 
     elif kind == ids.KIND_CANCEL_MORPH:
         _cancel_morph(w, row)
     elif kind == ids.KIND_RALLY or kind == ids.KIND_RALLY_WORKERS:
-        unit.rally_kind = 2 if tag else 1
-        unit.rally_tag = tag
-        unit.rally_x = x
-        unit.rally_y = y
+        unit.rally_kind = TARGET_UNIT if command.target_tag else TARGET_POINT
+        unit.rally_tag = command.target_tag
+        unit.rally_x = command.x
+        unit.rally_y = command.y
     else:
         return _unload(w, row, kind)
     return True
@@ -169,14 +181,14 @@ def _at_once(w: State, row: int, ability: int, tag: int, x: float, y: float) -> 
 
 @kernel
 def _cancel_morph(w: State, row: int) -> None:
-    """Turns a unit that is changing back into what it was."""
+    """Turns a unit that is changing its type back into what it was."""
     unit = w.units[row]
     if unit.order_count == 0:
         return
     ability = w.orders[row, 0].ability
     if w.ability_rules[ability].kind != ids.KIND_MORPH:
         return
-    refund(w, unit.owner, ability, 1.0)
+    refund(w, unit.owner, ability)
     clear_orders(w, row)
     if unit.next_type:
         unit.next_type = 0
@@ -185,20 +197,23 @@ def _cancel_morph(w: State, row: int) -> None:
 
 @kernel
 def _make(w: State, row: int, ability: int, x: float, y: float) -> bool:
-    """Starts what is paid at once. Returns False if the ability is of another kind."""
+    """Pays for training, research and the like, and orders it.
+
+    Returns False for an ability of another kind.
+    """
     unit = w.units[row]
     rule = w.ability_rules[ability]
     kind = rule.kind
     if kind == ids.KIND_TRAIN or kind == ids.KIND_RESEARCH or kind == ids.KIND_ADD_ON:
         pay(w, unit.owner, ability)
-        k = push_order(w, row, ability, 0, 0, 0.0, 0.0)
+        k = push_order(w, row, ability, TARGET_NONE, 0, 0.0, 0.0)
         w.orders[row, k].paid = 1
         if kind == ids.KIND_RESEARCH:
             w.researching[unit.owner, rule.upgrade_made] = 1
     elif kind == ids.KIND_MORPH:
         pay(w, unit.owner, ability)
         clear_orders(w, row)
-        k = push_order(w, row, ability, 0, 0, 0.0, 0.0)
+        k = push_order(w, row, ability, TARGET_NONE, 0, 0.0, 0.0)
         w.orders[row, k].paid = 1
     elif kind == ids.KIND_HATCH:
         pay(w, unit.owner, ability)
@@ -206,15 +221,15 @@ def _make(w: State, row: int, ability: int, x: float, y: float) -> bool:
         change_type(w, row, ids.UNIT_EGG)
         unit.health = unit.health_max
         unit.next_type = rule.makes
-        push_order(w, row, ability, 0, 0, 0.0, 0.0)
+        push_order(w, row, ability, TARGET_NONE, 0, 0.0, 0.0)
         food = w.unit_rules[rule.makes].food_halves * (2 if rule.pair else 1)
         w.players[unit.owner].food_used_halves += food
     elif kind == ids.KIND_WARP:
         pay(w, unit.owner, ability)
         unit.wait = w.clock[LOOP] + rule.cooldown
-        made = spawn(w, rule.makes, unit.owner, x, y, 0.001)
-        if made >= 0:
-            set_levels(w, made)
+        product = spawn(w, rule.makes, unit.owner, x, y, SITE_PROGRESS)
+        if product >= 0:
+            set_levels(w, product)
         w.players[unit.owner].food_used_halves += w.unit_rules[rule.makes].food_halves
     else:
         return False
@@ -222,135 +237,123 @@ def _make(w: State, row: int, ability: int, x: float, y: float) -> bool:
 
 
 @kernel
-def _give(
-    w: State,
-    row: int,
-    ability: int,
-    target: int,
-    tag: int,
-    x: float,
-    y: float,
-    queued: bool,
-) -> int:
-    """Gives one unit an order that was found possible. Returns SUCCESS or an error."""
-    if _at_once(w, row, ability, tag, x, y) or _make(w, row, ability, x, y):
-        return codes.SUCCESS
+def _obey(w: State, row: int, ability: int, command: Command) -> int:
+    """Lets one unit obey a command that it can obey. Returns SUCCESS, or an error.
+
+    ability: the unit's specific ability for the command.
+    """
+    if _do_at_once(w, row, ability, command):
+        return action_results.SUCCESS
+    x, y = command.x, command.y
+    if _make(w, row, ability, x, y):
+        return action_results.SUCCESS
     rule = w.ability_rules[ability]
-    if rule.kind == ids.KIND_SPELL and rule.target == 0:
+    if rule.kind == ids.KIND_SPELL and rule.target == TARGET_NONE:
         cast(w, row, ability, -1, 0.0, 0.0)
-        return codes.SUCCESS
+        return action_results.SUCCESS
     unit = w.units[row]
-    if not queued:
+    if not command.queued:
         clear_orders(w, row)
-    elif not room_for_orders(w, row):
-        return codes.QUEUE_IS_FULL
-    if target == 2:
-        other = find(w, tag)
+    elif not has_room_for_order(w, row):
+        return action_results.QUEUE_IS_FULL
+    if command.target == TARGET_UNIT:
+        other = find(w, command.target_tag)
         x, y = w.units[other].x, w.units[other].y
     if rule.kind == ids.KIND_BUILD and w.unit_rules[rule.makes].gas_mine == 0:
         size = w.unit_rules[rule.makes].footprint
         x, y = snap(size, x), snap(size, y)
-    k = push_order(w, row, ability, target, tag, x, y)
+    k = push_order(w, row, ability, command.target, command.target_tag, x, y)
     if rule.kind == ids.KIND_GATHER:
         loaded = unit.carry_minerals + unit.carry_vespene > 0
-        w.orders[row, k].stage = HOME if loaded else GO
+        w.orders[row, k].stage = HOMEBOUND if loaded else OUTBOUND
         if loaded and k == 0:
             w.orders[row, k].ability = w.unit_rules[unit.unit_type].return_
-    return codes.SUCCESS
+    return action_results.SUCCESS
 
 
 @kernel
 def _pair_archons(w: State, ability: int, tags: np.ndarray) -> None:
-    """Gives templars of a selection the order to merge, two by two."""
+    """Orders the templars among these units to merge, two by two."""
     first = -1
     for tag in tags:
         row = find(w, tag)
-        if row < 0 or not has_ability(w, row, ability) or transforming(w, row):
+        if row < 0 or not has_ability(w, row, ability) or is_transforming(w, row):
             continue
         if first < 0:
             first = row
             continue
         clear_orders(w, first)
         clear_orders(w, row)
-        push_order(w, first, ability, 2, w.units[row].tag, 0.0, 0.0)
-        push_order(w, row, ability, 2, w.units[first].tag, 0.0, 0.0)
+        push_order(w, first, ability, TARGET_UNIT, w.units[row].tag, 0.0, 0.0)
+        push_order(w, row, ability, TARGET_UNIT, w.units[first].tag, 0.0, 0.0)
         first = -1
 
 
 @kernel
-def _resolve(w: State, row: int, ability: int, target: int, tag: int) -> int:
-    """Returns the unit's specific ability for a command, or 0 if it cannot take it."""
+def _resolve(w: State, row: int, command: Command) -> int:
+    """Returns the unit's specific ability for a command, or 0 if it cannot obey."""
     if w.units[row].carrier >= 0:
         return 0
-    own = specific(w, row, ability)
+    own = specific_ability(w, row, command.ability)
     if own and w.ability_rules[own].kind == ids.KIND_SMART:
-        own = _smart(w, row, target, tag)
-    if own and transforming(w, row):
+        own = _smart(w, row, command)
+    if own and is_transforming(w, row):
         kind = w.ability_rules[own].kind
-        changing = kind == ids.KIND_CANCEL_MORPH or kind == ids.KIND_CANCEL_LAST
-        if not changing and kind != ids.KIND_RALLY:
+        cancels = kind == ids.KIND_CANCEL_MORPH or kind == ids.KIND_CANCEL_LAST
+        if not cancels and kind != ids.KIND_RALLY:
             return 0
     return own
 
 
 @kernel
-def order(
-    w: State,
-    player: int,
-    ability: int,
-    tags: np.ndarray,
-    target: int,
-    tag: int,
-    x: float,
-    y: float,
-    queued: bool,
-) -> int:
-    """Carries out a player's command. Returns SUCCESS if at least one unit took it.
+def carry_out(w: State, command: Command) -> int:
+    """Carries out a player's command. Returns SUCCESS if at least one unit obeys.
 
-    target: 0 none, 1 point (x, y), 2 unit (tag). Units that cannot take it are skipped; if none
-    can, the last reason is logged and returned.
+    Units that cannot obey are skipped. If none can, the last reason is logged and returned.
     """
-    code = codes.NOT_SUPPORTED
-    taken = False
-    best, best_score, best_ability = -1, 1e18, 0
+    code = action_results.NOT_SUPPORTED
+    obeyed = False
+    best, best_badness, best_ability = -1, NO_FIT, 0
+    tags = command.unit_tags
     for k in range(tags.shape[0]):
         row = find(w, tags[k])
-        if row >= 0 and w.units[row].owner != player:
-            code = codes.YOU_CANT_CONTROL_THAT_UNIT
+        if row >= 0 and w.units[row].owner != command.player:
+            code = action_results.YOU_CANT_CONTROL_THAT_UNIT
             row = -1
-        own = _resolve(w, row, ability, target, tag) if row >= 0 else 0
+        own = _resolve(w, row, command) if row >= 0 else 0
         if own == 0:
             continue
         if w.ability_rules[own].kind == ids.KIND_ARCHON:
             _pair_archons(w, own, tags)
-            return codes.SUCCESS
-        error = order_error(w, row, own, target, tag, x, y)
-        if error != codes.SUCCESS:
+            return action_results.SUCCESS
+        error = order_error(w, row, own, command)
+        if error != action_results.SUCCESS:
             code = error
             continue
-        if _one_only(w, own):
-            score = _preference(w, row, own, x, y)
-            if score < best_score:
-                best, best_score, best_ability = row, score, own
+        if _takes_one(w, own):
+            badness = _badness(w, row, own, command.x, command.y)
+            if badness < best_badness:
+                best, best_badness, best_ability = row, badness, own
             continue
-        code = _give(w, row, own, target, tag, x, y, queued)
-        taken = taken or code == codes.SUCCESS
+        code = _obey(w, row, own, command)
+        obeyed = obeyed or code == action_results.SUCCESS
     if best >= 0:
-        code = _give(w, best, best_ability, target, tag, x, y, queued)
-        taken = code == codes.SUCCESS
-    if taken:
-        return codes.SUCCESS
-    log_error(w, player, ability, tags[0] if tags.shape[0] else 0, code)
+        code = _obey(w, best, best_ability, command)
+        obeyed = code == action_results.SUCCESS
+    if obeyed:
+        return action_results.SUCCESS
+    first = tags[0] if tags.shape[0] else 0
+    log_error(w, command.player, command.ability, first, code)
     return code
 
 
 @kernel
-def toggle(w: State, player: int, ability: int, tags: np.ndarray) -> None:
-    """Switches an autocast of the player's units."""
+def toggle_autocast(w: State, player: int, ability: int, tags: np.ndarray) -> None:
+    """Switches an autocast of the player's units on or off."""
     for k in range(tags.shape[0]):
         row = find(w, tags[k])
         if row < 0 or w.units[row].owner != player:
             continue
-        own = specific(w, row, ability)
+        own = specific_ability(w, row, ability)
         if own and w.ability_rules[own].autocast:
             w.units[row].autocast ^= 1 << w.ability_rules[own].autocast

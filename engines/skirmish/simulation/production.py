@@ -1,20 +1,29 @@
 """Making things: training, research, building, add-ons, morphing and hatching.
 
-An order is paid when it is given, or, for buildings, when the worker puts it down. Food is
-checked when training starts. Refunds: all of an order that is cancelled, three quarters of a
-building.
+In: the row of a unit whose first order makes something. Out: its progress, and what it makes. An
+order is paid when it is given, a building when the worker begins it. Food is checked when
+training starts. A cancelled order is refunded in full, a building at three quarters.
 """
 
-import numpy as np
-
-from starmill.engines.skirmish.simulation import action_results as codes
-from starmill.engines.skirmish.simulation import ids, records
-from starmill.engines.skirmish.simulation.movement import can_stand, walk
+from starmill.engines.skirmish.simulation import action_results, ids, records
+from starmill.engines.skirmish.simulation.combat import set_levels
+from starmill.engines.skirmish.simulation.economy import (
+    has_food,
+    pay,
+    refund,
+    refund_building,
+)
+from starmill.engines.skirmish.simulation.movement import exit_point, walk
 from starmill.engines.skirmish.simulation.records import (
     CHANGED,
     EVENTS,
     LOOP,
     ROWS,
+    STAGE_STARTED,
+    STAGE_WAITING,
+    TARGET_NONE,
+    TARGET_POINT,
+    TARGET_UNIT,
     State,
 )
 from starmill.engines.skirmish.simulation.terrain import (
@@ -38,91 +47,48 @@ from starmill.engines.skirmish.simulation.units import (
     spawn,
 )
 from starmill.schema.compilation import kernel
+from starmill.schema.game_constants import TERRAN, ZERG
 
-WARP_IN_LOOPS = 112.0  # five seconds; the same at every pylon
-MOVE_ABILITY = 16
-
-
-@kernel
-def pay(w: State, player: int, ability: int) -> int:
-    """Takes the cost of an ability; returns SUCCESS or what is missing."""
-    rule = w.ability_rules[ability]
-    p = w.players[player]
-    if p.minerals < rule.minerals:
-        return codes.NOT_ENOUGH_MINERALS
-    if p.vespene < rule.vespene:
-        return codes.NOT_ENOUGH_VESPENE
-    p.minerals -= rule.minerals
-    p.vespene -= rule.vespene
-    p.spent_minerals += rule.minerals
-    p.spent_vespene += rule.vespene
-    return codes.SUCCESS
-
-
-@kernel
-def refund(w: State, player: int, ability: int, share: float) -> None:
-    """Gives back a share of an ability's cost."""
-    rule = w.ability_rules[ability]
-    p = w.players[player]
-    minerals = int(rule.minerals * share)
-    vespene = int(rule.vespene * share)
-    p.minerals += minerals
-    p.vespene += vespene
-    p.spent_minerals -= minerals
-    p.spent_vespene -= vespene
-
-
-@kernel
-def has_food(w: State, player: int, halves: int) -> bool:
-    """Returns whether the player can feed this much more."""
-    p = w.players[player]
-    return halves == 0 or p.food_used_halves + halves <= 2 * p.food_cap
+WARP_IN_LOOPS = 112.0  # five seconds, at every pylon
+SITE_PROGRESS = 0.001  # of a building or warp-in when it begins
+SITE_HEALTH_GAIN = 0.9  # share of its health that a building gains while it is built
+CHRONO_RATE = 1.5
+REACH = 0.4  # gap at which a worker can begin a building
+MERGE_GAP = 0.3  # gap at which two templars merge
+ADD_ON_X, ADD_ON_Y = 2.5, -0.5  # of an add-on's centre, from its building's
+FIRST_EXIT, ADD_ON_EXIT = 0, 7  # sides of a building for `exit_point`
 
 
 @kernel
 def send_to_rally(w: State, maker: int, row: int) -> None:
-    """Orders a new unit to its maker's rally point: workers gather there, others move."""
+    """Orders a new unit to its maker's rally point: workers to gather there, others to move."""
     source = w.units[maker]
-    if source.rally_kind == 0:
+    if source.rally_kind == TARGET_NONE:
         return
     unit = w.units[row]
     rule = w.unit_rules[unit.unit_type]
-    target = find(w, source.rally_tag) if source.rally_kind == 2 else -1
+    target = find(w, source.rally_tag) if source.rally_kind == TARGET_UNIT else -1
     if target >= 0 and rule.worker:
         kind = w.unit_rules[w.units[target].unit_type]
         if kind.mineral_field or kind.gas_mine:
-            push_order(w, row, rule.gather, 2, source.rally_tag, 0.0, 0.0)
+            push_order(w, row, rule.gather, TARGET_UNIT, source.rally_tag, 0.0, 0.0)
             return
     if rule.speed > 0.0:
         x, y = source.rally_x, source.rally_y
-        push_order(w, row, MOVE_ABILITY, 1, 0, x, y)
-
-
-@kernel
-def exit_point(w: State, row: int, index: int) -> tuple[float, float]:
-    """Returns a point beside a building where a unit can stand; index varies the side."""
-    unit = w.units[row]
-    reach = unit.radius + 0.8
-    for k in range(8):
-        side = (index + k) % 8
-        dx = (0.0, 0.7, 1.0, 0.7, 0.0, -0.7, -1.0, -0.7)[side]
-        dy = (-1.0, -0.7, 0.0, 0.7, 1.0, 0.7, 0.0, -0.7)[side]
-        x, y = unit.x + dx * reach, unit.y + dy * reach
-        if can_stand(w, x, y):
-            return x, y
-    return unit.x, unit.y
+        push_order(w, row, ids.ABILITY_MOVE, TARGET_POINT, 0, x, y)
 
 
 @kernel
 def _finish_training(w: State, row: int, unit_type: int) -> None:
+    """Puts a trained unit beside its building and sends it to the rally point."""
     unit = w.units[row]
-    x, y = exit_point(w, row, 7 if unit.addon >= 0 else 0)
-    made = spawn(w, unit_type, unit.owner, x, y, 1.0)
-    if made < 0:
+    x, y = exit_point(w, row, ADD_ON_EXIT if unit.addon >= 0 else FIRST_EXIT)
+    product = spawn(w, unit_type, unit.owner, x, y, 1.0)
+    if product < 0:
         return
     w.clock[CHANGED] = w.clock[LOOP]
-    set_levels(w, made)
-    send_to_rally(w, row, made)
+    set_levels(w, product)
+    send_to_rally(w, row, product)
     worker = w.unit_rules[unit_type].worker
     alert(
         w,
@@ -134,25 +100,8 @@ def _finish_training(w: State, row: int, unit_type: int) -> None:
 
 
 @kernel
-def set_levels(w: State, row: int) -> None:
-    """Writes the unit's attack, armour and shield levels from its owner's upgrades."""
-    unit = w.units[row]
-    rule = w.unit_rules[unit.unit_type]
-    unit.attack_level = 0
-    unit.armor_level = 0
-    unit.shield_level = 0
-    for level in range(3):
-        if rule.attack_up and w.upgrades[unit.owner, rule.attack_up + level]:
-            unit.attack_level = level + 1
-        if rule.armor_up and w.upgrades[unit.owner, rule.armor_up + level]:
-            unit.armor_level = level + 1
-        if rule.shield_up and w.upgrades[unit.owner, rule.shield_up + level]:
-            unit.shield_level = level + 1
-
-
-@kernel
 def _finish_research(w: State, row: int, upgrade: int) -> None:
-    """Gives the owner the upgrade, and its units what it changes."""
+    """Gives the owner the upgrade and updates the units that it changes."""
     owner = w.units[row].owner
     w.upgrades[owner, upgrade] = 1
     w.researching[owner, upgrade] = 0
@@ -169,16 +118,16 @@ def _finish_research(w: State, row: int, upgrade: int) -> None:
     if w.clock[EVENTS] > 0:
         w.events[w.clock[EVENTS] - 1].unit_type = upgrade
     kind = ids.ALERT_UPGRADE_COMPLETE
-    if w.unit_rules[w.units[row].unit_type].race == 1:
+    if w.unit_rules[w.units[row].unit_type].race == TERRAN:
         kind = ids.ALERT_RESEARCH_COMPLETE
     alert(w, owner, kind, w.units[row].x, w.units[row].y)
 
 
 @kernel
 def _start_training(w: State, row: int, index: int) -> bool:
-    """Returns whether the order in this place of the queue is under way, starting it if it can."""
+    """Starts an order of the queue if it can. Returns whether the order has started."""
     order = w.orders[row, index]
-    if order.stage == 1:
+    if order.stage == STAGE_STARTED:
         return True
     rule = w.ability_rules[order.ability]
     if rule.kind == ids.KIND_TRAIN:
@@ -187,13 +136,13 @@ def _start_training(w: State, row: int, index: int) -> bool:
         if not has_food(w, owner, food):
             return False
         w.players[owner].food_used_halves += food
-    order.stage = 1
+    order.stage = STAGE_STARTED
     return True
 
 
 @kernel
 def work_queue(w: State, row: int) -> None:
-    """One loop of training and research: the first order, or two with a reactor."""
+    """Trains or researches for one loop: the first order, or the first two with a reactor."""
     unit = w.units[row]
     rule = w.unit_rules[unit.unit_type]
     if rule.needs_power and unit.powered == 0:
@@ -201,7 +150,7 @@ def work_queue(w: State, row: int) -> None:
     lanes = 1
     if unit.addon >= 0 and w.units[unit.addon].build_progress >= 1.0:
         lanes = w.unit_rules[w.units[unit.addon].unit_type].add_on
-    rate = 1.5 if has_buff(w, row, ids.BUFF_CHRONO_BOOST) else 1.0
+    rate = CHRONO_RATE if has_buff(w, row, ids.BUFF_CHRONO_BOOST) else 1.0
     index = 0
     for _ in range(lanes):
         if index >= unit.order_count:
@@ -226,7 +175,7 @@ def work_queue(w: State, row: int) -> None:
 
 @kernel
 def _finish_building(w: State, row: int) -> None:
-    """A building site becomes a building."""
+    """Turns a building site into a finished building, or a warp-in into a unit."""
     unit = w.units[row]
     unit.build_progress = 1.0
     rule = w.unit_rules[unit.unit_type]
@@ -247,11 +196,11 @@ def _finish_building(w: State, row: int) -> None:
 
 @kernel
 def grow(w: State, row: int) -> None:
-    """One loop of construction of an unfinished building or a unit that is being warped in."""
+    """Builds an unfinished building, or warps in a unit, for one loop."""
     unit = w.units[row]
     rule = w.unit_rules[unit.unit_type]
-    if rule.race == 1 and rule.add_on == 0:
-        # Terran buildings grow only while somebody works on them.
+    if rule.race == TERRAN and rule.add_on == 0:
+        # Terran buildings only grow while a worker builds them.
         if unit.engaged == 0:
             return
         builder = find(w, unit.engaged)
@@ -259,13 +208,13 @@ def grow(w: State, row: int) -> None:
             unit.engaged = 0
             return
         order = w.orders[builder, 0]
-        if order.stage != 1 or order.product_row != row:
+        if order.stage != STAGE_STARTED or order.product_row != row:
             unit.engaged = 0
             return
     loops = rule.loops if rule.structure else WARP_IN_LOOPS
     before = unit.build_progress
     unit.build_progress = min(before + 1.0 / loops, 1.0)
-    gained = (unit.build_progress - before) * 0.9
+    gained = (unit.build_progress - before) * SITE_HEALTH_GAIN
     unit.health = min(unit.health + unit.health_max * gained, unit.health_max)
     unit.shield = min(unit.shield + unit.shield_max * gained, unit.shield_max)
     if unit.build_progress >= 1.0 - 1e-9:
@@ -273,25 +222,25 @@ def grow(w: State, row: int) -> None:
 
 
 @kernel
-def _put_down(w: State, row: int, ability: int, x: float, y: float) -> int:
-    """Pays for a building and places its site; returns its row, or -1 with the error logged."""
+def _begin_building(w: State, row: int, ability: int, x: float, y: float) -> int:
+    """Pays for a building and places its site; returns its row, or -1 and logs the error."""
     owner = w.units[row].owner
     rule = w.ability_rules[ability]
-    made = w.unit_rules[rule.makes]
+    building = w.unit_rules[rule.makes]
     code = placement_error(w, owner, rule.makes, x, y)
-    if code == codes.SUCCESS:
+    if code == action_results.SUCCESS:
         code = pay(w, owner, ability)
-    if code != codes.SUCCESS:
+    if code != action_results.SUCCESS:
         log_error(w, owner, ability, w.units[row].tag, code)
         return -1
     kind = rule.makes
     geyser = -1
-    if made.gas_mine:
+    if building.gas_mine:
         geyser = geyser_at(w, x, y)
         x, y = w.units[geyser].x, w.units[geyser].y
     else:
-        x, y = snap(made.footprint, x), snap(made.footprint, y)
-    site = spawn(w, kind, owner, x, y, 0.001)
+        x, y = snap(building.footprint, x), snap(building.footprint, y)
+    site = spawn(w, kind, owner, x, y, SITE_PROGRESS)
     if site >= 0 and geyser >= 0:
         w.units[site].host = geyser
         w.units[site].vespene = w.units[geyser].vespene
@@ -299,10 +248,10 @@ def _put_down(w: State, row: int, ability: int, x: float, y: float) -> int:
 
 
 @kernel
-def _resume(w: State, row: int) -> int:
-    """Returns the own unfinished building that an order points at, or -1."""
+def _own_site(w: State, row: int) -> int:
+    """Returns the player's unfinished building that the unit's order aims at, or -1."""
     order = w.orders[row, 0]
-    if order.target != 2:
+    if order.target != TARGET_UNIT:
         return -1
     site = find(w, order.target_tag)
     if site < 0 or w.units[site].owner != w.units[row].owner:
@@ -312,10 +261,10 @@ def _resume(w: State, row: int) -> int:
 
 @kernel
 def build_order(w: State, row: int) -> bool:
-    """One loop of a worker's order to build. Returns True when the order is done."""
+    """Works on a worker's order to build for one loop. Returns True when the order is done."""
     unit = w.units[row]
     order = w.orders[row, 0]
-    if order.stage == 1:  # a Terran worker at its site
+    if order.stage == STAGE_STARTED:  # a Terran worker at its site
         site = order.product_row
         if (
             site < 0
@@ -325,42 +274,42 @@ def build_order(w: State, row: int) -> bool:
             return True
         w.units[site].engaged = unit.tag
         return w.units[site].build_progress >= 1.0
-    made = w.ability_rules[order.ability].makes
-    reach = w.unit_rules[made].radius + unit.radius + 0.4
+    building = w.ability_rules[order.ability].makes
+    reach = w.unit_rules[building].radius + unit.radius + REACH
     if not walk(w, row, order.x, order.y, reach):
         return False
     race = w.unit_rules[unit.unit_type].race
-    site = _resume(w, row)
+    site = _own_site(w, row)
     if site < 0:
-        site = _put_down(w, row, order.ability, order.x, order.y)
+        site = _begin_building(w, row, order.ability, order.x, order.y)
         if site < 0:
             return True
-    if race == 1:
-        order.stage = 1
+    if race == TERRAN:
+        order.stage = STAGE_STARTED
         order.product_row = site
-        order.target = 2
+        order.target = TARGET_UNIT
         order.target_tag = w.units[site].tag
         w.units[site].engaged = unit.tag
         return False
-    if race == 2:
+    if race == ZERG:
         remove(w, row)
     return True
 
 
 @kernel
-def start_add_on(w: State, row: int) -> bool:
-    """One loop of building an add-on. Returns True when the order is done."""
+def add_on_order(w: State, row: int) -> bool:
+    """Builds an add-on for one loop. Returns True when the order is done."""
     unit = w.units[row]
     order = w.orders[row, 0]
-    if order.stage == 0:
-        made = w.ability_rules[order.ability].makes
-        x, y = unit.x + 2.5, unit.y - 0.5
-        site = spawn(w, made, unit.owner, x, y, 0.001)
+    if order.stage == STAGE_WAITING:
+        unit_type = w.ability_rules[order.ability].makes
+        x, y = unit.x + ADD_ON_X, unit.y + ADD_ON_Y
+        site = spawn(w, unit_type, unit.owner, x, y, SITE_PROGRESS)
         if site < 0:
             return True
         w.units[site].host = row
         unit.addon = site
-        order.stage = 1
+        order.stage = STAGE_STARTED
         order.product_row = site
     addon = unit.addon
     if addon < 0:
@@ -372,17 +321,17 @@ def start_add_on(w: State, row: int) -> bool:
 
 @kernel
 def morph_order(w: State, row: int) -> bool:
-    """One loop of turning into something else. Returns True when the order is done."""
+    """Turns a unit into another type for one loop. Returns True when the order is done."""
     unit = w.units[row]
     order = w.orders[row, 0]
     rule = w.ability_rules[order.ability]
-    if order.stage == 0:
-        order.stage = 1
+    if order.stage == STAGE_WAITING:
+        order.stage = STAGE_STARTED
         if rule.cocoon:
             change_type(w, row, rule.cocoon)
             unit.next_type = rule.makes
     unit.active = 1
-    rate = 1.5 if has_buff(w, row, ids.BUFF_CHRONO_BOOST) else 1.0
+    rate = CHRONO_RATE if has_buff(w, row, ids.BUFF_CHRONO_BOOST) else 1.0
     order.progress += rate / max(rule.loops, 1.0)
     if order.progress < 1.0:
         return False
@@ -402,7 +351,10 @@ def morph_order(w: State, row: int) -> bool:
 
 @kernel
 def hatch_order(w: State, row: int) -> bool:
-    """One loop of an egg. Returns True when its order is done and it has hatched."""
+    """Works on an egg for one loop; at the end, the unit in it hatches.
+
+    Always returns False: the orders of a unit that has hatched are new ones.
+    """
     unit = w.units[row]
     order = w.orders[row, 0]
     rule = w.ability_rules[order.ability]
@@ -420,7 +372,7 @@ def hatch_order(w: State, row: int) -> bool:
     set_levels(w, row)
     maker = row if unit.rally_kind else hatchery
     alive = maker >= 0 and w.units[maker].alive
-    rally = alive and w.units[maker].rally_kind != 0
+    rally = alive and w.units[maker].rally_kind != TARGET_NONE
     if rally:
         send_to_rally(w, maker, row)
     if rule.pair:
@@ -429,7 +381,7 @@ def hatch_order(w: State, row: int) -> bool:
             set_levels(w, twin)
             if rally:
                 send_to_rally(w, maker, twin)
-    unit.rally_kind = 0
+    unit.rally_kind = TARGET_NONE
     worker = w.unit_rules[rule.makes].worker
     alert(
         w,
@@ -438,12 +390,12 @@ def hatch_order(w: State, row: int) -> bool:
         unit.x,
         unit.y,
     )
-    return False  # its orders are new ones already
+    return False
 
 
 @kernel
 def land_order(w: State, row: int) -> bool:
-    """One loop of a flying building's order to land. Returns True when the order is done."""
+    """Works on a building's order to land for one loop. Returns True when the order is done."""
     unit = w.units[row]
     order = w.orders[row, 0]
     rule = w.ability_rules[order.ability]
@@ -452,8 +404,8 @@ def land_order(w: State, row: int) -> bool:
     if not walk(w, row, x, y, 0.05):
         return False
     code = placement_error(w, unit.owner, rule.makes, x, y)
-    if code != codes.SUCCESS:
-        log_error(w, unit.owner, order.ability, unit.tag, codes.CANT_LAND)
+    if code != action_results.SUCCESS:
+        log_error(w, unit.owner, order.ability, unit.tag, action_results.CANT_LAND)
         return True
     order.progress += 1.0 / max(rule.loops, 1.0)
     if order.progress < 1.0:
@@ -466,7 +418,10 @@ def land_order(w: State, row: int) -> bool:
 
 @kernel
 def archon_order(w: State, row: int) -> bool:
-    """One loop of merging with another templar that has the same order. True when done."""
+    """Merges a templar with another one for one loop. Returns True when the order is done.
+
+    Both have the same order, each with the other as its target. The lower row becomes the archon.
+    """
     unit = w.units[row]
     order = w.orders[row, 0]
     partner = find(w, order.target_tag)
@@ -474,12 +429,12 @@ def archon_order(w: State, row: int) -> bool:
         return True
     if w.orders[partner, 0].ability != order.ability:
         return True
-    if order.stage == 0:
-        walk(w, row, w.units[partner].x, w.units[partner].y, 0.3)
-        if distance(w, row, partner) > 0.3:
+    if order.stage == STAGE_WAITING:
+        walk(w, row, w.units[partner].x, w.units[partner].y, MERGE_GAP)
+        if distance(w, row, partner) > MERGE_GAP:
             return False
-        order.stage = 1
-    if row > partner:  # the lower row becomes the archon
+        order.stage = STAGE_STARTED
+    if row > partner:
         return False
     order.progress += 1.0 / w.ability_rules[order.ability].loops
     w.orders[partner, 0].progress = order.progress
@@ -496,27 +451,20 @@ def archon_order(w: State, row: int) -> bool:
 
 @kernel
 def cancel_building(w: State, row: int) -> None:
-    """Takes an unfinished building down and gives back three quarters of its cost."""
+    """Removes an unfinished building and refunds a part of its cost."""
     unit = w.units[row]
-    rule = w.unit_rules[unit.unit_type]
-    p = w.players[unit.owner]
-    minerals = int(np.floor(rule.minerals * 0.75))
-    vespene = int(np.floor(rule.vespene * 0.75))
-    p.minerals += minerals
-    p.vespene += vespene
-    p.spent_minerals -= minerals
-    p.spent_vespene -= vespene
+    refund_building(w, unit.owner, unit.unit_type)
     remove(w, row)
 
 
 @kernel
 def cancel_order(w: State, row: int, index: int) -> None:
-    """Drops an order of a queue and gives back what was paid for it."""
+    """Removes an order from a queue and refunds what was paid for it."""
     order = w.orders[row, index]
     unit = w.units[row]
     rule = w.ability_rules[order.ability]
     if order.paid:
-        refund(w, unit.owner, order.ability, 1.0)
+        refund(w, unit.owner, order.ability)
     if rule.kind == ids.KIND_RESEARCH:
         w.researching[unit.owner, rule.upgrade_made] = 0
     drop_order(w, row, index)

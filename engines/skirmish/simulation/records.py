@@ -1,11 +1,12 @@
-"""The state of one game as a few numpy arrays; a row is a unit, an order, an effect.
+"""The state of one game as a few numpy arrays: a row is a unit, an order, an effect.
 
-In: nothing. Out: record types and an empty `World`. All game state that can influence the
-future lives in these arrays, so that hashing them is hashing the game. Knows no rules.
+In: nothing. Out: record types and the `World` that holds them. Everything that can influence
+the future is in these arrays, so a hash of them is a hash of the game. Knows no rules.
 
-Rows of `units` are reused after death; a tag is not: it names the row and how often the row
-was given out, like the game's own tags. Positions are in world units, y points up, angles
-are radians (0 east, counter-clockwise), durations are game loops.
+Rows of `units` are reused after a death. A tag is not: it names the row and how often that row
+was used, as the game's own tags do. Positions are in world units with y pointing up, angles in
+radians (0 is east, counter-clockwise), durations in game loops. Flags are 0 or 1. A row index
+of -1 and a tag of 0 mean "none".
 """
 
 from typing import Any, NamedTuple
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 MAX_UNITS = 2048
+BLANK_ROW = MAX_UNITS  # new units are copied from this row
 MAX_ORDERS = 8
 MAX_BUFFS = 4
 MAX_CARGO = 8
@@ -23,38 +25,35 @@ MAX_ALERTS = 16
 MAX_EVENTS = 4096
 MAX_ERRORS = 256
 PLAYERS = 3  # rows 1 and 2 are the players; row 0 is unused so that ids index directly
-OWNER_NEUTRAL = 16
-# What an order, a command or a rally point aims at.
-TARGET_NONE, TARGET_POINT, TARGET_UNIT = 0, 1, 2
 TYPE_LIMIT = 2048  # raw unit type ids are below this
 UPGRADE_LIMIT = 320
 TAG_SHIFT = 18
-# Slots of `World.clock`.
-LOOP, ROWS, EVENTS, ERRORS, RNG, CHANGED, FLAGS, NEXT_FIELD = range(8)
-# Not hashed: the record that holds the rest, and logs that were or were not read.
-DERIVED = frozenset(("state", "events", "errors"))
 GRID = 176  # cells of the largest map, each way
 FIELD_SLOTS = 48
+# Slots of `World.clock`.
+LOOP, ROWS, EVENTS, ERRORS, RNG, CHANGED, FLAGS, NEXT_FIELD = range(8)
+# Not hashed: the record that contains all the rest, and logs that may have been read or not.
+DERIVED = frozenset(("state", "events", "errors"))
 
-# One unit. Meaning beyond the name:
-#   alive: 0 free row, 1 alive. A passenger is alive with carrier >= 0 and has no position.
-#   build_progress: 0 to 1; below 1 under construction.
-#   cooldown: loops until it may attack again. engaged: tag of the unit it fights, 0 none.
-#   cloaked: hidden from enemies without detection (cloak or burrow).
-#   seen, detected: bit p set when player p sees the position / has detection over it.
-#   addon: row of the add-on, -1 none. host: row of the building that an add-on belongs to,
-#     the hatchery of a larva, the townhall of a worker; -1 none.
-#   order_count, buff_count, cargo_count: how many rows of the side arrays are in use.
-#   life: loops to live, -1 for ever. buff_remain, buff_max: of its timed buff or life, 0 none.
-#   autocast: bit set of autocasts that were switched from their default.
-#   wait: loops of mining left (workers), loops since the last larva (hatcheries), else the
-#     loop from which the unit's cooling ability can be used again.
-#   path_*: the next corner of its way, valid while path_until > loop.
+OWNER_NEUTRAL = 16  # the players' own units have owner 1 or 2
+LONG_AGO = -10000  # a loop before the game
+# What an order, a command or a rally point aims at.
+TARGET_NONE, TARGET_POINT, TARGET_UNIT = 0, 1, 2
+# How far an order is. Gathering and patrolling have stages of their own.
+STAGE_WAITING, STAGE_STARTED = 0, 1
+# What a player knows of a cell (`World.visibility`).
+CELL_HIDDEN, CELL_FOGGED, CELL_VISIBLE = 0, 1, 2
+# Bits of `World.occupied`.
+OCCUPIED_BUILT = 1  # under a building or resource
+OCCUPIED_NEAR_RESOURCES = 2  # too near resources for a town hall
+OCCUPIED_ANY = OCCUPIED_BUILT | OCCUPIED_NEAR_RESOURCES
+
+# One unit.
 UNIT = np.dtype(
     [
         ("tag", "i8"),
-        ("engaged", "i8"),
-        ("rally_tag", "i8"),
+        ("engaged", "i8"),  # tag of what it attacks, heals or builds; a field's miner
+        ("rally_tag", "i8"),  # the rally point's unit
         ("x", "f8"),
         ("y", "f8"),
         ("z", "f8"),
@@ -66,79 +65,89 @@ UNIT = np.dtype(
         ("shield_max", "f8"),
         ("energy", "f8"),
         ("energy_max", "f8"),
-        ("build_progress", "f8"),
-        ("cooldown", "f8"),
-        ("life", "f8"),
+        ("build_progress", "f8"),  # 0 to 1; below 1 it is under construction
+        ("cooldown", "f8"),  # loops until it may attack again
+        ("life", "f8"),  # loops left to live, -1 for ever
+        # Workers: loops of mining left. Hatcheries: loops since the last larva. Others: the
+        # loop from which an ability with a cooldown can be used again.
         ("wait", "f8"),
-        ("rally_x", "f8"),
+        ("rally_x", "f8"),  # also where a patrol began
         ("rally_y", "f8"),
-        ("path_x", "f8"),
+        ("path_x", "f8"),  # the next corner of its path, valid while path_until > loop
         ("path_y", "f8"),
         ("unit_type", "i8"),
-        ("owner", "i8"),
-        ("recycle", "i8"),
-        ("order_count", "i8"),
-        ("buff_count", "i8"),
-        ("cargo_count", "i8"),
-        ("cargo_used", "i8"),
+        ("owner", "i8"),  # 1, 2 or OWNER_NEUTRAL
+        ("recycle", "i8"),  # how often the row was used
+        ("order_count", "i8"),  # rows in use of `orders`
+        ("buff_count", "i8"),  # rows in use of `buffs`
+        ("cargo_count", "i8"),  # rows in use of `cargo`
+        ("cargo_used", "i8"),  # cargo space taken by passengers
         ("cargo_max", "i8"),
-        ("carrier", "i8"),
-        ("addon", "i8"),
+        ("carrier", "i8"),  # row of the unit that it rides in
+        ("addon", "i8"),  # row of its add-on
+        # Row of an add-on's building, a larva's or egg's hatchery, a worker's town hall, a gas
+        # mine's geyser.
         ("host", "i8"),
-        ("minerals", "i8"),
-        ("vespene", "i8"),
-        ("assigned", "i8"),
-        ("ideal", "i8"),
+        ("minerals", "i8"),  # left in a mineral field
+        ("vespene", "i8"),  # left in a geyser or gas mine
+        ("assigned", "i8"),  # workers at a town hall or gas mine
+        ("ideal", "i8"),  # workers that would be best there
         ("carry_minerals", "i8"),
         ("carry_vespene", "i8"),
-        ("buff_remain", "i8"),
-        ("buff_max", "i8"),
+        ("buff_remain", "i8"),  # loops left of its timed buff or life, 0 without one
+        ("buff_max", "i8"),  # that buff's or life's whole duration
         ("life_max", "i8"),
         ("attack_level", "i8"),
         ("armor_level", "i8"),
         ("shield_level", "i8"),
-        ("born_loop", "i8"),
-        ("hurt_loop", "i8"),
+        ("born_loop", "i8"),  # when it appeared; buildings: when they were finished
+        ("hurt_loop", "i8"),  # when it last took damage
         ("path_until", "i8"),
-        ("autocast", "i8"),
-        ("next_type", "i8"),
+        ("autocast", "i8"),  # bit set of autocasts switched from their default
+        ("next_type", "i8"),  # what an egg or cocoon becomes, 0 otherwise
+        # 0 marks a free row. A passenger is alive, has a carrier, and is nowhere on the map.
         ("alive", "i8"),
-        ("cloaked", "i8"),
+        ("cloaked", "i8"),  # hidden from enemies without detection (cloak or burrow)
         ("burrowed", "i8"),
         ("flying", "i8"),
         ("powered", "i8"),
         ("hallucination", "i8"),
         ("selected", "i8"),
-        ("active", "i8"),
-        ("seen", "i8"),
-        ("detected", "i8"),
-        ("hold", "i8"),
-        ("rally_kind", "i8"),
+        ("active", "i8"),  # it makes something, or works on an order
+        ("seen", "i8"),  # bit p: player p sees its position
+        ("detected", "i8"),  # bit p: player p has detection there
+        ("hold", "i8"),  # it holds its position
+        ("rally_kind", "i8"),  # TARGET_NONE, TARGET_POINT or TARGET_UNIT
     ],
     align=True,
 )
 
-# One order. ability: the specific id. kind of target: 0 none, 1 point, 2 unit (tag, with the
-# point where it was last). progress: 0 to 1 of training or research, else 0.
-# paid: 1 once its cost was taken. product_row: the egg or building that it makes, -1 none.
+# One order.
 ORDER = np.dtype(
     [
         ("target_tag", "i8"),
-        ("x", "f8"),
+        ("x", "f8"),  # the target point, or where the target unit was last
         ("y", "f8"),
-        ("progress", "f8"),
-        ("ability", "i8"),
+        ("progress", "f8"),  # 0 to 1 of training, research or a change; otherwise 0
+        ("ability", "i8"),  # specific id
         ("stage", "i8"),
-        ("product_row", "i8"),
-        ("target", "i8"),
-        ("paid", "i8"),
+        ("product_row", "i8"),  # the building or add-on that it makes
+        ("target", "i8"),  # TARGET_NONE, TARGET_POINT or TARGET_UNIT
+        ("paid", "i8"),  # 1 once its cost was taken
     ],
     align=True,
 )
+# One buff of a unit.
 BUFF = np.dtype(
-    [("id", "i8"), ("remain", "i8"), ("duration", "i8"), ("source", "i8")], align=True
+    [
+        ("id", "i8"),
+        ("remain", "i8"),  # loops left
+        ("duration", "i8"),  # 0: it stays until it is removed
+        ("source", "i8"),  # row of the unit that gave it
+    ],
+    align=True,
 )
-# One area effect; several positions are several rows. radius and loops left as the rules say.
+# One area effect. An effect with several positions takes several rows.
 EFFECT = np.dtype(
     [
         ("x", "f8"),
@@ -146,20 +155,18 @@ EFFECT = np.dtype(
         ("radius", "f8"),
         ("id", "i8"),
         ("owner", "i8"),
-        ("remain", "i8"),
-        ("source", "i8"),
+        ("remain", "i8"),  # loops left
+        ("source", "i8"),  # row of the unit that it follows
         ("alive", "i8"),
     ],
     align=True,
 )
-# One player. Food is counted in halves (a zergling is one half). Sums since the start:
-# collected, spent, killed_value, lost_value; *_loop: last loop with income, production or
-# destruction (for the draw by stalemate).
+# One player. Food is counted in halves, as a zergling takes half a unit of it.
 PLAYER = np.dtype(
     [
         ("camera_x", "f8"),
         ("camera_y", "f8"),
-        ("income", "f8"),
+        ("income", "f8"),  # deliveries are multiplied by this
         ("race", "i8"),
         ("race_requested", "i8"),
         ("minerals", "i8"),
@@ -167,12 +174,13 @@ PLAYER = np.dtype(
         ("food_used_halves", "i8"),
         ("food_army_halves", "i8"),
         ("food_workers_halves", "i8"),
-        ("food_cap", "i8"),
+        ("food_cap", "i8"),  # in whole units
         ("idle_worker_count", "i8"),
         ("army_count", "i8"),
         ("warp_gate_count", "i8"),
         ("larva_count", "i8"),
-        ("building_count", "i8"),
+        ("building_count", "i8"),  # with none left, the player has lost
+        # Sums since the start of the game.
         ("collected_minerals", "i8"),
         ("collected_vespene", "i8"),
         ("spent_minerals", "i8"),
@@ -186,69 +194,112 @@ PLAYER = np.dtype(
         ("idle_production_loops", "i8"),
         ("idle_worker_loops", "i8"),
         ("alert_count", "i8"),
-        ("left", "i8"),
-        ("all_visible", "i8"),
+        ("left", "i8"),  # the player surrendered
+        ("all_visible", "i8"),  # the player sees the whole map
     ],
     align=True,
 )
-# kind: a value of sc2api's Alert. Kept for the newest MAX_ALERTS per player.
-ALERT = np.dtype([("x", "f8"), ("y", "f8"), ("kind", "i8"), ("loop", "i8")], align=True)
-# Something that happened, for replays' tracker events and statistics; kind: EVENT_*.
+# One alert. Each player keeps the newest MAX_ALERTS.
+ALERT = np.dtype(
+    [
+        ("x", "f8"),
+        ("y", "f8"),
+        ("kind", "i8"),  # ids.ALERT_*
+        ("loop", "i8"),
+    ],
+    align=True,
+)
+# Something that happened, for replays' tracker events and for statistics.
 EVENT = np.dtype(
     [
         ("tag", "i8"),
-        ("other_tag", "i8"),
+        ("other_tag", "i8"),  # the killer
         ("x", "f8"),
         ("y", "f8"),
         ("loop", "i8"),
-        ("kind", "i8"),
-        ("player", "i8"),
+        ("kind", "i8"),  # EVENT_*
+        ("player", "i8"),  # the unit's owner
         ("unit_type", "i8"),
     ],
     align=True,
 )
-# A refused command. code: a value of sc2api's ActionResult.
+EVENT_BORN = 1  # appeared complete
+EVENT_STARTED = 2  # its construction began
+EVENT_FINISHED = 3  # its construction ended
+EVENT_DIED = 4
+EVENT_TYPE_CHANGED = 5  # unit_type is the new type
+EVENT_UPGRADED = 6  # unit_type is the upgrade's id
+# A refused command.
 ERROR = np.dtype(
     [
-        ("tag", "i8"),
+        ("tag", "i8"),  # the first of the units that were told
         ("loop", "i8"),
         ("player", "i8"),
         ("ability", "i8"),
-        ("code", "i8"),
+        ("code", "i8"),  # sc2api's ActionResult
     ],
     align=True,
 )
 
-# Values of EVENT's `kind`.
-EVENT_BORN = 1  # appeared complete
-EVENT_STARTED = 2  # its construction began
-EVENT_FINISHED = 3  # its construction ended
-EVENT_DIED = 4  # other_tag: the killer
-EVENT_TYPE_CHANGED = 5  # unit_type: the new type
-EVENT_UPGRADED = 6  # unit_type: the upgrade's id
-
-# The record of type `state.STATE` that kernels work on: numba knows its fields, mypy does not.
+# The record of type `world.STATE` that kernels work on: numba knows its fields, mypy does not.
 State = Any
 
 
-class World(NamedTuple):
-    """Views of all arrays of one game. H, W: the map's height and width; [row, column] = [y, x].
+class Command(NamedTuple):
+    """A player's command to units, as kernels take it.
 
-    state: [1] of state.STATE, what kernels take; everything below is part of it.
-    clock: [8] int64: LOOP, ROWS in use, EVENTS and ERRORS logged, RNG state, last loop at which
-        anything CHANGED (income, production, destruction), FLAGS, NEXT_FIELD to overwrite.
-    units: [U + 1] UNIT; the last is the blank that new ones are copied from.
-    orders: [U + 1, 8] ORDER. buffs: [U + 1, 4] BUFF. cargo: [U + 1, 8] rows, -1 none.
-    players: [3] PLAYER. upgrades: [3, 320] 1 once finished. researching: [3, 320] 1 while
-        under research. counts: [3, 2048] finished units by raw type.
-    pending: [3, 2048] unfinished or ordered units by raw type.
-    visibility: [3, H, W] 0 hidden, 1 fogged, 2 visible. detection: [3, H, W] 1 where cloaked
-        units are revealed to the player. creep: [H, W]. power: [3, H, W].
-    occupied: [H, W] bit 0: under a building or resource; bit 1: too near resources for a
-        town hall. pathable, placeable, height: the map's.
-    walkable: [H/2, W/2] what ground units can cross now, on the coarse grid of the paths.
-    effects: [64] EFFECT. snapshots: [3, S] UNIT as last seen by that player, alive = 1 in use.
-    alerts: [3, 16]. events, errors: logs, see EVENTS and ERRORS.
+    Attributes:
+        player: who gives it, 1 or 2.
+        ability: general or specific ability id.
+        unit_tags: [N] int64, the units that it is given to.
+        target: TARGET_NONE, TARGET_POINT or TARGET_UNIT.
+        target_tag: the target unit; 0 unless `target` is TARGET_UNIT.
+        x: of the target point; meaningless unless `target` is TARGET_POINT.
+        y: of the target point, likewise.
+        queued: whether it waits for the units' present orders.
+    """
+
+    player: int
+    ability: int
+    unit_tags: NDArray[np.int64]
+    target: int
+    target_tag: int
+    x: float
+    y: float
+    queued: bool
+
+
+class World(NamedTuple):
+    """Views of all arrays of one game. Grids are [H, W] = [y, x], of the map's size.
+
+    Attributes:
+        state: [1] world.STATE, what kernels take; every other field is a part of it.
+        clock: [8] the game loop, rows in use of `units`, lengths of both logs, state of the
+            random generator, last loop with income, production or destruction, flags, and the
+            next path field to overwrite. Slots are named by LOOP, ROWS, ...
+        units: [U + 1] UNIT; the last row is the blank one.
+        orders: [U + 1, 8] ORDER.
+        buffs: [U + 1, 4] BUFF.
+        cargo: [U + 1, 8] rows of passengers.
+        players: [3] PLAYER.
+        upgrades: [3, 320] 1 once finished.
+        researching: [3, 320] 1 while under research.
+        counts: [3, 2048] finished units by raw type.
+        pending: [3, 2048] unfinished or ordered units by raw type.
+        visibility: [3, H, W] CELL_HIDDEN, CELL_FOGGED or CELL_VISIBLE.
+        detection: [3, H, W] 1 where cloaked units are revealed to the player.
+        creep: [H, W] 1 where creep is.
+        power: [3, H, W] 1 where the player's buildings have power.
+        occupied: [H, W] OCCUPIED_* bits.
+        pathable: [H, W] 1 where ground units can be; constant.
+        placeable: [H, W] 1 where buildings can be; constant.
+        height: [H, W] the terrain's height; constant.
+        walkable: [H/2, W/2] 1 where ground units can cross now, on the coarse grid of paths.
+        effects: [64] EFFECT.
+        snapshots: [3, S] UNIT as that player last saw it; alive is 1 in rows in use.
+        alerts: [3, 16] ALERT.
+        events: [4096] EVENT, the first `clock[EVENTS]` of them logged.
+        errors: [256] ERROR, the first `clock[ERRORS]` of them logged.
     """
 
     state: np.ndarray
@@ -256,12 +307,12 @@ class World(NamedTuple):
     units: np.ndarray
     orders: np.ndarray
     buffs: np.ndarray
-    cargo: NDArray[np.int32]
+    cargo: NDArray[np.int64]
     players: np.ndarray
-    upgrades: NDArray[np.uint8]
-    researching: NDArray[np.uint8]
-    counts: NDArray[np.int32]
-    pending: NDArray[np.int32]
+    upgrades: NDArray[np.int64]
+    researching: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    pending: NDArray[np.int64]
     visibility: NDArray[np.uint8]
     detection: NDArray[np.uint8]
     creep: NDArray[np.uint8]
@@ -279,11 +330,7 @@ class World(NamedTuple):
 
 
 def canonical_bytes(array: np.ndarray) -> bytes:
-    """Returns the array's values as bytes, without the padding between fields of records.
-
-    The counts of logged events and errors in the clock are left out by zeroing them: whether
-    somebody has read the log is no part of the game.
-    """
+    """Returns the array's values as bytes, without the padding between fields of records."""
     names = array.dtype.names
     if names is not None:
         return b"".join(np.ascontiguousarray(array[name]).tobytes() for name in names)

@@ -1,8 +1,8 @@
 """The rules as two constant tables: what unit types are, and what abilities do.
 
-In: `units.json` and `abilities.json` beside this file, which speak in names, and the schema's
-tables, which know the ids. Out: `UNIT_RULES` [2048] by raw unit type and `ABILITY_RULES` [4600]
-by ability id, in game loops and world units. Every id used here exists in the schema's tables.
+In: `units.json` and `abilities.json` beside this file, which use names, and the schema's
+vocabularies, which know the ids. Out: UNIT_RULE rows by raw unit type and ABILITY_RULE rows by
+ability id, in game loops and world units. Every id in them exists in the schema's vocabularies.
 """
 
 import functools
@@ -17,7 +17,9 @@ from starmill.schema import vocab
 from starmill.schema.game_constants import LOOPS_PER_SECOND
 
 ABILITY_LIMIT = 4600
-TYPE_SOURCES = 32  # most unit types that share one ability (cancelling a queue has 30)
+TYPE_SOURCES = (
+    32  # the most unit types that share an ability; cancelling a queue has 30
+)
 
 TARGETS = {
     "none": records.TARGET_NONE,
@@ -59,9 +61,19 @@ _FLAGS = (
     "tumor",
     "army",
 )
-# known: 1 if this game has the type. Weapons: ground_* and air_*; damage 0 means none.
-# attack_up, armor_up, shield_up: upgrade id of level 1 (levels 2 and 3 follow), 0 none.
-# up0, up1: upgrades that change one stat. counts_as: type that it also satisfies, 0 none.
+# One unit type. 0 means "none" in every field that holds an id.
+#   known: 1 if this game has the type.
+#   ground_*, air_*: its weapons; damage 0 means that it has none. cooldown: in loops. bonus:
+#     extra damage against the attributes in `versus`. splash: radius. per_level: what an
+#     attack level adds.
+#   loops: to make it. food_halves: food it takes, in halves. provides: supply it provides.
+#   footprint: cells on a side, 0 for units. cargo: space it takes. capacity: space it has.
+#   detects, power, creep: radius of each; 0 if it does not.
+#   counts_as: the type whose requirement it also fulfils.
+#   add_on: ids.ADD_ON_TECH_LAB or ids.ADD_ON_REACTOR.
+#   attack_up, armor_up, shield_up: upgrade id of level 1; levels 2 and 3 follow it.
+#   up0, up1: upgrades that add `up*_amount` to the statistic `up*_stat` (ids.STAT_*).
+#   gather, return_: a worker's abilities.
 UNIT_RULE = np.dtype(
     [
         (name, "f8")
@@ -112,10 +124,15 @@ UNIT_RULE = np.dtype(
     + [(name, "i8") for name in (*_FLAGS, "known")],
     align=True,
 )
-# general: the general id, 0 none; generals themselves have kind NONE and first_specific.
-# next_specific: the next ability with the same general, 0 none.
-# makes: unit type; upgrade_made: upgrade id; needs: unit type that must be finished.
-# needs_upgrade: that must be finished. autocast: bit + 1 of the unit's autocasts, 0 none.
+# One ability. 0 means "none" in every field that holds an id.
+#   kind, spell: ids.KIND_* and ids.SPELL_*. target: records.TARGET_*.
+#   general: its general id. General ids have rows of kind KIND_NONE, with first_specific;
+#     next_specific leads to the next ability with the same general id.
+#   makes: unit type. cocoon: the type it has meanwhile. upgrade_made: upgrade id.
+#   needs: unit type that must be finished. needs_upgrade: upgrade that must be finished.
+#   loops: it takes, or its effect lasts. cooldown: in loops. health: that it costs.
+#   autocast: the unit's autocast bit that it is. tech_lab: 1 if the building needs one.
+#   pair: 1 if it makes two units. by_count: how many unit types have it, 0 if not listed.
 ABILITY_RULE = np.dtype(
     [
         (name, "f8")
@@ -163,7 +180,7 @@ def _read(name: str) -> list[dict[str, Any]]:
 
 
 def _names(table: str) -> dict[str, int]:
-    """Returns name -> raw id of a schema table; unit names without the race before them."""
+    """Returns name -> raw id of a vocabulary; unit names without the race before them."""
     pairs = vocab.table(table)["raw_names"].items()
     return {name.rsplit(".", 1)[-1]: int(raw) for raw, name in pairs}
 
@@ -274,12 +291,12 @@ def _fill_ability(rule: np.void, entry: dict[str, Any], units: np.ndarray) -> No
         rule["effect"] = int(
             next(k for k, v in effects.items() if v == entry["effect"])
         )
-    made = units[rule["makes"]]
+    product = units[rule["makes"]]
     pair = 2 if entry.get("pair") else 1
     paid = entry["kind"] in {"train", "warp", "build", "add_on", "hatch"}
-    cost = (made["minerals"] * pair, made["vespene"] * pair) if paid else (0, 0)
+    cost = (product["minerals"] * pair, product["vespene"] * pair) if paid else (0, 0)
     rule["minerals"], rule["vespene"] = entry.get("cost", cost)
-    rule["loops"] = _loops(entry["seconds"]) if "seconds" in entry else made["loops"]
+    rule["loops"] = _loops(entry["seconds"]) if "seconds" in entry else product["loops"]
     rule["cooldown"] = _loops(entry.get("cooldown_seconds", 0))
     for name in ("energy", "range", "radius", "amount", "health"):
         rule[name] = entry.get(name, 0)
@@ -300,13 +317,13 @@ def unit_rules() -> np.ndarray:
 def sources() -> np.ndarray:
     """Returns the unit types that have each ability, int64 [4600, 32], zero padded.
 
-    An ability without sources (moving, attacking) is had by every unit that can do it.
+    No types are listed for moving, attacking and the like: every unit that can do it has them.
     """
-    found = np.zeros((ABILITY_LIMIT, TYPE_SOURCES), np.int64)
+    table = np.zeros((ABILITY_LIMIT, TYPE_SOURCES), np.int64)
     for entry in _read("abilities"):
         types = [unit_id(name) for name in entry.get("by", ())]
-        found[ability_id(entry["name"]), : len(types)] = types
-    return found
+        table[ability_id(entry["name"]), : len(types)] = types
+    return table
 
 
 @functools.cache

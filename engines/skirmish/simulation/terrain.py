@@ -1,24 +1,37 @@
-"""What the ground allows: creep, pylon power, and where buildings may stand.
+"""What the ground allows: creep, pylon power, and where buildings can stand.
 
-Creep grows around its sources with their age and vanishes with them; power covers a disc around
-each finished pylon. Both are drawn anew from the living units every few loops.
+In: the state. Out: the grids of creep and power, and reasons why a building cannot stand
+somewhere. Creep grows around its sources as they age and disappears with them; power covers a
+disc around each finished pylon. Both are redrawn from the living units every few loops.
 """
 
 import numpy as np
 
-from starmill.engines.skirmish.simulation import action_results as codes
-from starmill.engines.skirmish.simulation.records import LOOP, ROWS, State
+from starmill.engines.skirmish.simulation import action_results
+from starmill.engines.skirmish.simulation.records import (
+    CELL_HIDDEN,
+    LOOP,
+    OCCUPIED_ANY,
+    OCCUPIED_BUILT,
+    OCCUPIED_NEAR_RESOURCES,
+    ROWS,
+    State,
+)
 from starmill.schema.compilation import kernel
+from starmill.schema.game_constants import TERRAN, ZERG
 
 CREEP_START = 3.0  # cells around a new source
 CREEP_LOOPS_PER_CELL = 40.0
+ADD_ON_WIDTH = 3  # cells to keep free to the east of a building that can have an add-on
+SEARCH_RADIUS = 20  # cells around a point in which `find_place` looks
+MARGIN = 4  # cells along the map's edge in which it does not look
 
 
 @kernel
 def _disc(
     w: State, grid: np.ndarray, x: float, y: float, radius: float, value: int
 ) -> None:
-    """Sets the cells whose middle is within the radius of a point."""
+    """Sets the cells whose centre is within the radius of a point."""
     rows, columns = w.map_height, w.map_width
     for row in range(max(int(y - radius), 0), min(int(y + radius) + 1, rows)):
         dy = row + 0.5 - y
@@ -34,7 +47,7 @@ def _disc(
 
 @kernel
 def draw_creep(w: State) -> None:
-    """Draws the creep from its finished sources."""
+    """Draws the creep around its finished sources."""
     w.creep[:] = 0
     loop = w.clock[LOOP]
     for row in range(w.clock[ROWS]):
@@ -55,7 +68,7 @@ def draw_creep(w: State) -> None:
 
 @kernel
 def draw_power(w: State) -> None:
-    """Draws pylon power and tells the buildings that need it whether they have it."""
+    """Draws pylon power, and sets which of the buildings that need it have it."""
     w.power[:] = 0
     for row in range(w.clock[ROWS]):
         unit = w.units[row]
@@ -72,7 +85,7 @@ def draw_power(w: State) -> None:
 
 @kernel
 def geyser_at(w: State, x: float, y: float) -> int:
-    """Returns the row of a geyser near a point that no gas mine stands on, or -1."""
+    """Returns the row of a geyser at a point that no gas mine stands on, or -1."""
     for row in range(w.clock[ROWS]):
         unit = w.units[row]
         if unit.alive == 0 or w.unit_rules[unit.unit_type].geyser == 0:
@@ -81,8 +94,8 @@ def geyser_at(w: State, x: float, y: float) -> int:
             continue
         for other in range(w.clock[ROWS]):
             mine = w.units[other]
-            taken = mine.alive and w.unit_rules[mine.unit_type].gas_mine
-            if taken and abs(mine.x - unit.x) < 1.0 and abs(mine.y - unit.y) < 1.0:
+            gas_mine = mine.alive and w.unit_rules[mine.unit_type].gas_mine
+            if gas_mine and abs(mine.x - unit.x) < 1.0 and abs(mine.y - unit.y) < 1.0:
                 return -1
         return row
     return -1
@@ -90,7 +103,7 @@ def geyser_at(w: State, x: float, y: float) -> int:
 
 @kernel
 def snap(size: int, value: float) -> float:
-    """Returns the nearest coordinate at which a building of this size is aligned with cells."""
+    """Returns the nearest coordinate at which a building of this size fits the cells."""
     if size % 2:
         return np.floor(value) + 0.5
     return np.floor(value + 0.5)
@@ -103,53 +116,65 @@ def _ground_error(
     """Returns why a square of cells cannot be built on, or SUCCESS."""
     rows, columns = w.map_height, w.map_width
     if x0 < 1 or y0 < 1 or x0 + size >= columns or y0 + size >= rows:
-        return codes.CANT_BUILD_LOCATION_INVALID
+        return action_results.CANT_BUILD_LOCATION_INVALID
     for row in range(y0, y0 + size):
         for column in range(x0, x0 + size):
-            if w.visibility[player, row, column] == 0:
-                return codes.CANT_SEE_BUILD_LOCATION
-            if w.placeable[row, column] == 0 or w.occupied[row, column] & 1:
-                return codes.CANT_BUILD_LOCATION_INVALID
-            if hall and w.occupied[row, column] & 2:
-                return codes.CANT_BUILD_TOO_CLOSE_TO_RESOURCES
-    return codes.SUCCESS
+            if w.visibility[player, row, column] == CELL_HIDDEN:
+                return action_results.CANT_SEE_BUILD_LOCATION
+            if (
+                w.placeable[row, column] == 0
+                or w.occupied[row, column] & OCCUPIED_BUILT
+            ):
+                return action_results.CANT_BUILD_LOCATION_INVALID
+            if hall and w.occupied[row, column] & OCCUPIED_NEAR_RESOURCES:
+                return action_results.CANT_BUILD_TOO_CLOSE_TO_RESOURCES
+    return action_results.SUCCESS
 
 
 @kernel
 def placement_error(w: State, player: int, unit_type: int, x: float, y: float) -> int:
-    """Returns SUCCESS if the player may place this building with its centre at the point."""
+    """Returns SUCCESS if the player can place this building at the point, or why not.
+
+    x, y: the building's centre.
+    """
     rule = w.unit_rules[unit_type]
     if rule.gas_mine:
-        return codes.SUCCESS if geyser_at(w, x, y) >= 0 else codes.CANT_BUILD_ON_THAT
+        return (
+            action_results.SUCCESS
+            if geyser_at(w, x, y) >= 0
+            else action_results.CANT_BUILD_ON_THAT
+        )
     size = rule.footprint
     sx, sy = snap(size, x), snap(size, y)
     x0, y0 = int(sx - size / 2.0), int(sy - size / 2.0)
     code = _ground_error(w, player, x0, y0, size, rule.town_hall != 0)
-    if code != codes.SUCCESS:
+    if code != action_results.SUCCESS:
         return code
     column, row = int(sx), int(sy)
     if rule.needs_power and w.power[player, row, column] == 0:
-        return codes.CANT_BUILD_TOO_FAR_FROM_POWER
+        return action_results.CANT_BUILD_TOO_FAR_FROM_POWER
     if rule.needs_creep and w.creep[row, column] == 0:
-        return codes.CANT_BUILD_TOO_FAR_FROM_CREEP
-    if rule.race != 2 and w.creep[row, column]:
-        return codes.CANT_BUILD_LOCATION_INVALID
-    return codes.SUCCESS
+        return action_results.CANT_BUILD_TOO_FAR_FROM_CREEP
+    if rule.race != ZERG and w.creep[row, column]:
+        return action_results.CANT_BUILD_LOCATION_INVALID
+    return action_results.SUCCESS
 
 
 @kernel
-def _suits(w: State, player: int, unit_type: int, x: float, y: float) -> bool:
-    """Returns whether a building fits here without blocking mineral lines or add-ons."""
-    if placement_error(w, player, unit_type, x, y) != codes.SUCCESS:
+def _fits(w: State, player: int, unit_type: int, x: float, y: float) -> bool:
+    """Returns whether a building fits here without blocking workers or add-ons."""
+    if placement_error(w, player, unit_type, x, y) != action_results.SUCCESS:
         return False
     rule = w.unit_rules[unit_type]
     size = rule.footprint
     x0, y0 = int(snap(size, x) - size / 2.0), int(snap(size, y) - size / 2.0)
     # A margin of one cell, and room to the east for an add-on.
-    right = x0 + size + (3 if rule.race == 1 and size == 3 else 1)
+    has_add_on = rule.race == TERRAN and size == 3
+    right = x0 + size + (ADD_ON_WIDTH if has_add_on else 1)
+    blocked = OCCUPIED_BUILT if rule.town_hall else OCCUPIED_ANY
     for row in range(y0 - 1, y0 + size + 1):
         for column in range(x0 - 1, right):
-            if w.occupied[row, column] & (1 if rule.town_hall else 3):
+            if w.occupied[row, column] & blocked:
                 return False
     return True
 
@@ -158,18 +183,20 @@ def _suits(w: State, player: int, unit_type: int, x: float, y: float) -> bool:
 def find_place(
     w: State, player: int, unit_type: int, x: float, y: float, skip: int
 ) -> tuple[float, float]:
-    """Returns a free place for a building near a point, going outwards; (-1, -1) if there is none.
+    """Returns the free place for a building nearest to a point, or (-1, -1) if there is none.
 
-    skip: how many of the places found to pass over, so that not all build on one spot.
+    skip: how many of the nearest places to pass over, so that not everybody builds on one spot.
     """
-    for radius in range(20):
+    for radius in range(SEARCH_RADIUS):
         for dy in range(-radius, radius + 1):
             step = 1 if dy == -radius or dy == radius else max(2 * radius, 1)
             for dx in range(-radius, radius + 1, step):
                 px, py = x + dx, y + dy
-                if px < 4 or py < 4 or px >= w.map_width - 4 or py >= w.map_height - 4:
+                if px < MARGIN or px >= w.map_width - MARGIN:
                     continue
-                if _suits(w, player, unit_type, px, py):
+                if py < MARGIN or py >= w.map_height - MARGIN:
+                    continue
+                if _fits(w, player, unit_type, px, py):
                     if skip == 0:
                         return px, py
                     skip -= 1

@@ -1,13 +1,14 @@
-"""Units come, change and go: rows, tags, orders, buffs, and the log of what happened.
+"""Operations on single units: create, change and remove them, their orders and their buffs.
 
-Compiled primitives over the world's arrays that every other kernel uses. Knows the tables of
-the rules, but no rule of play.
+In: the state and the row of a unit. Out: the changed state, with an entry in the log of events.
+Every other kernel uses these. Knows the rule tables, but not how anything is played.
 """
 
 import numpy as np
 
 from starmill.engines.skirmish.simulation import ids, records
 from starmill.engines.skirmish.simulation.records import (
+    BLANK_ROW,
     CHANGED,
     ERRORS,
     EVENTS,
@@ -19,18 +20,40 @@ from starmill.engines.skirmish.simulation.records import (
     MAX_EVENTS,
     MAX_ORDERS,
     MAX_UNITS,
+    OCCUPIED_BUILT,
     OWNER_NEUTRAL,
     RNG,
     ROWS,
+    STAGE_WAITING,
     TAG_SHIFT,
     State,
 )
 from starmill.schema.compilation import kernel
+from starmill.schema.game_constants import ZERG
+
+ALERT_PAUSE_LOOPS = 45  # about two seconds between two alerts of a kind
+FLYING_HEIGHT = 3.75  # above the ground
+FACING_SOUTH = 4.712388980384690  # 3/2 pi: towards the viewer, as in the game
+STIM_SPEED, SLOW_SPEED, BOOST_SPEED, PRISMATIC_SPEED = 1.5, 0.5, 1.7, 0.6
+CREEP_SPEED, QUEEN_CREEP_SPEED = 1.3, 2.6
+SITE_HEALTH = 0.1  # share of its health that a new building site has
+
+
+@kernel
+def is_player(owner: int) -> bool:
+    """Returns whether an owner is one of the two players."""
+    return owner == 1 or owner == 2
+
+
+@kernel
+def opponent(player: int) -> int:
+    """Returns the other player."""
+    return 3 - player
 
 
 @kernel
 def random_below(w: State, limit: int) -> int:
-    """Returns the next random integer in [0, limit): splitmix64 over the clock's state."""
+    """Returns the next random integer in [0, limit), by splitmix64 on the clock's state."""
     state = np.uint64(w.clock[RNG]) + np.uint64(0x9E3779B97F4A7C15)
     w.clock[RNG] = np.int64(state)
     z = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -52,7 +75,7 @@ def find(w: State, tag: int) -> int:
 
 @kernel
 def log_event(w: State, kind: int, row: int, other_tag: int) -> None:
-    """Appends to the event log; when it is full, further events are dropped."""
+    """Appends to the log of events. Once it is full, further events are dropped."""
     index = w.clock[EVENTS]
     if index >= MAX_EVENTS:
         return
@@ -71,7 +94,7 @@ def log_event(w: State, kind: int, row: int, other_tag: int) -> None:
 
 @kernel
 def log_error(w: State, player: int, ability: int, tag: int, code: int) -> None:
-    """Appends a refused command; when the log is full, further ones are dropped."""
+    """Appends a refused command to the log. Once it is full, further ones are dropped."""
     index = w.clock[ERRORS]
     if index >= MAX_ERRORS:
         return
@@ -86,13 +109,13 @@ def log_error(w: State, player: int, ability: int, tag: int, code: int) -> None:
 
 @kernel
 def alert(w: State, player: int, kind: int, x: float, y: float) -> None:
-    """Tells a player something; one alert of a kind per two seconds."""
-    if player != 1 and player != 2:
+    """Alerts a player, unless there was an alert of this kind in the last two seconds."""
+    if not is_player(player):
         return
     loop = w.clock[LOOP]
     for k in range(MAX_ALERTS):
         old = w.alerts[player, k]
-        if old.kind == kind and loop - old.loop < 45:
+        if old.kind == kind and loop - old.loop < ALERT_PAUSE_LOOPS:
             return
     slot = w.players[player].alert_count % MAX_ALERTS
     entry = w.alerts[player, slot]
@@ -105,7 +128,7 @@ def alert(w: State, player: int, kind: int, x: float, y: float) -> None:
 
 @kernel
 def add_buff(w: State, row: int, buff: int, loops: int, source: int) -> None:
-    """Gives a unit a buff, or renews it. loops 0: until removed."""
+    """Gives a unit a buff, or renews it. With 0 loops it stays until it is removed."""
     unit = w.units[row]
     for k in range(unit.buff_count):
         if w.buffs[row, k].id == buff:
@@ -125,15 +148,15 @@ def add_buff(w: State, row: int, buff: int, loops: int, source: int) -> None:
 @kernel
 def has_buff(w: State, row: int, buff: int) -> bool:
     """Returns whether the unit has the buff."""
-    found = False
+    held = False
     for k in range(w.units[row].buff_count):
-        found = found or w.buffs[row, k].id == buff
-    return found
+        held = held or w.buffs[row, k].id == buff
+    return held
 
 
 @kernel
 def remove_buff(w: State, row: int, buff: int) -> None:
-    """Takes a buff away, keeping the order of the others."""
+    """Removes a buff and keeps the order of the others."""
     unit = w.units[row]
     kept = 0
     for k in range(unit.buff_count):
@@ -146,19 +169,19 @@ def remove_buff(w: State, row: int, buff: int) -> None:
 
 @kernel
 def clear_orders(w: State, row: int) -> None:
-    """Forgets all orders. What was paid for them must be given back before."""
+    """Removes all orders. Does not refund what was paid for them."""
     w.units[row].order_count = 0
     w.units[row].engaged = 0
     w.units[row].path_until = 0
     w.units[row].hold = 0
-    w.orders[row, 0].stage = 0
+    w.orders[row, 0].stage = STAGE_WAITING
 
 
 @kernel
 def push_order(
     w: State, row: int, ability: int, target: int, tag: int, x: float, y: float
 ) -> int:
-    """Appends an order and returns its index, or -1 if the queue is full."""
+    """Appends an order and returns its index, or -1 if the unit has no room for it."""
     unit = w.units[row]
     if unit.order_count >= MAX_ORDERS:
         return -1
@@ -170,7 +193,7 @@ def push_order(
     order.x = x
     order.y = y
     order.progress = 0.0
-    order.stage = 0
+    order.stage = STAGE_WAITING
     order.paid = 0
     order.product_row = -1
     unit.order_count = k + 1
@@ -179,7 +202,7 @@ def push_order(
 
 @kernel
 def drop_order(w: State, row: int, index: int) -> None:
-    """Removes one order; those behind it move up."""
+    """Removes one order; those after it move up."""
     unit = w.units[row]
     for k in range(index, unit.order_count - 1):
         w.orders[row, k] = w.orders[row, k + 1]
@@ -189,8 +212,8 @@ def drop_order(w: State, row: int, index: int) -> None:
 
 
 @kernel
-def _footprint(w: State, row: int, value: int) -> None:
-    """Marks the cells under a structure as taken (1) or free (0)."""
+def _mark_footprint(w: State, row: int, built: bool) -> None:
+    """Marks the cells under a structure as built on, or as free again."""
     unit = w.units[row]
     size = w.unit_rules[unit.unit_type].footprint
     if size == 0 or unit.flying:
@@ -199,10 +222,10 @@ def _footprint(w: State, row: int, value: int) -> None:
     y0 = int(np.floor(unit.y - size / 2.0 + 0.5))
     for y in range(max(y0, 0), min(y0 + size, w.map_height)):
         for x in range(max(x0, 0), min(x0 + size, w.map_width)):
-            if value:
-                w.occupied[y, x] |= 1
+            if built:
+                w.occupied[y, x] |= OCCUPIED_BUILT
             else:
-                w.occupied[y, x] &= 254
+                w.occupied[y, x] &= 255 - OCCUPIED_BUILT
 
 
 @kernel
@@ -215,7 +238,7 @@ def ground_z(w: State, x: float, y: float) -> float:
 
 @kernel
 def _set_type(w: State, row: int, unit_type: int) -> None:
-    """Writes what follows from the type alone."""
+    """Sets the fields that follow from the type alone."""
     unit = w.units[row]
     rule = w.unit_rules[unit_type]
     unit.unit_type = unit_type
@@ -226,18 +249,18 @@ def _set_type(w: State, row: int, unit_type: int) -> None:
     unit.cargo_max = rule.capacity
     unit.energy_max = rule.energy_max
     unit.shield_max = rule.shield
-    unit.z = ground_z(w, unit.x, unit.y) + (3.75 if rule.flying else 0.0)
+    unit.z = ground_z(w, unit.x, unit.y) + (FLYING_HEIGHT if rule.flying else 0.0)
 
 
 @kernel
 def max_health(w: State, owner: int, unit_type: int) -> float:
-    """Returns the health of a unit of this type with its owner's upgrades."""
+    """Returns the full health of a unit of this type with its owner's upgrades."""
     rule = w.unit_rules[unit_type]
     health = rule.health
-    if owner == 1 or owner == 2:
-        if rule.up0_stat == 3 and w.upgrades[owner, rule.up0]:
+    if is_player(owner):
+        if rule.up0_stat == ids.STAT_HEALTH and w.upgrades[owner, rule.up0]:
             health += rule.up0_amount
-        if rule.up1_stat == 3 and w.upgrades[owner, rule.up1]:
+        if rule.up1_stat == ids.STAT_HEALTH and w.upgrades[owner, rule.up1]:
             health += rule.up1_amount
     return health
 
@@ -259,32 +282,32 @@ def spawn(
 ) -> int:
     """Creates a unit and returns its row, or -1 if there is no room.
 
-    progress: 1 for a finished unit; less for a building site, which starts weak.
+    progress: 1 for a finished unit; less for a building site, which starts with little health.
     """
     row = _free_row(w)
     if row < 0:
         return -1
     unit = w.units[row]
     recycle = unit.recycle + 1
-    w.units[row] = w.units[MAX_UNITS]  # the blank row
+    w.units[row] = w.units[BLANK_ROW]
     unit.recycle = recycle
     unit.tag = ((row + 1) << TAG_SHIFT) | recycle
     unit.alive = 1
     unit.owner = owner
     unit.x = x
     unit.y = y
-    unit.facing = 4.712388980384690  # towards the viewer, as in the game
+    unit.facing = FACING_SOUTH
     _set_type(w, row, unit_type)
     rule = w.unit_rules[unit_type]
     unit.health_max = max_health(w, owner, unit_type)
     unit.build_progress = progress
-    start = 1.0 if progress >= 1.0 else 0.1
+    start = 1.0 if progress >= 1.0 else SITE_HEALTH
     unit.health = unit.health_max * start
     unit.shield = unit.shield_max * start
     unit.energy = rule.energy_start
     unit.born_loop = w.clock[LOOP]
     if rule.structure:
-        _footprint(w, row, 1)
+        _mark_footprint(w, row, True)
         w.clock[CHANGED] = w.clock[LOOP]
     log_event(
         w, records.EVENT_BORN if progress >= 1.0 else records.EVENT_STARTED, row, 0
@@ -294,10 +317,10 @@ def spawn(
 
 @kernel
 def change_type(w: State, row: int, unit_type: int) -> None:
-    """Turns a unit into another type, keeping its share of health, its tag and its place."""
+    """Turns a unit into another type; it keeps its tag, its place and its share of health."""
     unit = w.units[row]
     share = unit.health / unit.health_max if unit.health_max > 0 else 1.0
-    _footprint(w, row, 0)
+    _mark_footprint(w, row, False)
     before_energy = unit.energy_max
     _set_type(w, row, unit_type)
     unit.health_max = max_health(w, unit.owner, unit_type)
@@ -306,15 +329,15 @@ def change_type(w: State, row: int, unit_type: int) -> None:
     if before_energy == 0 and unit.energy_max > 0:
         unit.energy = w.unit_rules[unit_type].energy_start
     unit.path_until = 0
-    _footprint(w, row, 1)
+    _mark_footprint(w, row, True)
     log_event(w, records.EVENT_TYPE_CHANGED, row, 0)
 
 
 @kernel
-def _forget(w: State, row: int) -> None:
-    """Frees a row and the links to it."""
+def _free(w: State, row: int) -> None:
+    """Frees a unit's row, and removes the links to it."""
     unit = w.units[row]
-    _footprint(w, row, 0)
+    _mark_footprint(w, row, False)
     if unit.carrier >= 0:
         leave_carrier(w, row)
     if unit.addon >= 0:
@@ -329,7 +352,7 @@ def _forget(w: State, row: int) -> None:
 
 @kernel
 def leave_carrier(w: State, row: int) -> None:
-    """Takes a passenger off its carrier's list. It stays where the carrier is."""
+    """Removes a passenger from its carrier and puts it where the carrier is."""
     unit = w.units[row]
     carrier = w.units[unit.carrier]
     kept = 0
@@ -346,14 +369,14 @@ def leave_carrier(w: State, row: int) -> None:
 
 @kernel
 def remove(w: State, row: int) -> None:
-    """Takes a unit out of the game without anybody's doing (consumed, expired, merged)."""
+    """Removes a unit that nobody killed: it was consumed, expired or merged."""
     log_event(w, records.EVENT_DIED, row, 0)
-    _forget(w, row)
+    _free(w, row)
 
 
 @kernel
-def _open_way(w: State, row: int) -> None:
-    """Makes the ground under a destroyed rock passable; known ways are found anew."""
+def _clear_rock(w: State, row: int) -> None:
+    """Makes the ground under a destroyed rock walkable and discards all path fields."""
     cx, cy = int(w.units[row].x) // 2, int(w.units[row].y) // 2
     for y in range(cy - 1, cy + 1):
         w.walkable[y, cx] = 1
@@ -366,11 +389,11 @@ def _die(w: State, row: int, killer: int) -> None:
     """Scores a death and frees the row."""
     unit = w.units[row]
     rule = w.unit_rules[unit.unit_type]
-    if unit.hallucination == 0 and (unit.owner == 1 or unit.owner == 2):
+    if unit.hallucination == 0 and is_player(unit.owner):
         loser = w.players[unit.owner]
         loser.lost_minerals += rule.minerals
         loser.lost_vespene += rule.vespene
-        winner = w.players[3 - unit.owner]
+        winner = w.players[opponent(unit.owner)]
         winner.killed_minerals += rule.minerals
         winner.killed_vespene += rule.vespene
         if rule.structure:
@@ -378,15 +401,18 @@ def _die(w: State, row: int, killer: int) -> None:
         else:
             winner.killed_units += 1
     if rule.rock:
-        _open_way(w, row)
+        _clear_rock(w, row)
     w.clock[CHANGED] = w.clock[LOOP]
     log_event(w, records.EVENT_DIED, row, w.units[killer].tag if killer >= 0 else 0)
-    _forget(w, row)
+    _free(w, row)
 
 
 @kernel
 def kill(w: State, row: int, killer: int) -> None:
-    """A unit dies by another's hand; its passengers die too, but a bunker's crew gets out."""
+    """Kills a unit. Its passengers die with it, except that a bunker's crew gets out.
+
+    killer: row of the unit that did it, or -1.
+    """
     unit = w.units[row]
     structure = w.unit_rules[unit.unit_type].structure
     while unit.cargo_count > 0:
@@ -399,7 +425,7 @@ def kill(w: State, row: int, killer: int) -> None:
 
 @kernel
 def is_enemy(w: State, row: int, other: int) -> bool:
-    """Returns whether the two units belong to different players (neutral is nobody's enemy)."""
+    """Returns whether two units belong to different players. Neutral units have no enemies."""
     a = w.units[row].owner
     b = w.units[other].owner
     return a != b and a != OWNER_NEUTRAL and b != OWNER_NEUTRAL
@@ -407,7 +433,7 @@ def is_enemy(w: State, row: int, other: int) -> bool:
 
 @kernel
 def distance(w: State, row: int, other: int) -> float:
-    """Returns the distance between two units' edges; negative when they overlap."""
+    """Returns the distance between the edges of two units; negative if they overlap."""
     a = w.units[row]
     b = w.units[other]
     dx = a.x - b.x
@@ -416,35 +442,36 @@ def distance(w: State, row: int, other: int) -> float:
 
 
 @kernel
-def _pace(buff: int) -> float:
-    """Returns what a buff multiplies a unit's speed by."""
+def _speed_factor(buff: int) -> float:
+    """Returns the factor by which a buff changes a unit's speed."""
     if buff == ids.BUFF_STIM or buff == ids.BUFF_STIM_MARAUDER:
-        return 1.5
+        return STIM_SPEED
     if buff == ids.BUFF_SLOW:
-        return 0.5
+        return SLOW_SPEED
     if buff == ids.BUFF_AFTERBURNERS or buff == ids.BUFF_CHARGE:
-        return 1.7
+        return BOOST_SPEED
     if buff == ids.BUFF_PRISMATIC_ALIGNMENT:
-        return 0.6
+        return PRISMATIC_SPEED
     return 1.0
 
 
 @kernel
 def speed_of(w: State, row: int) -> float:
-    """Returns how far the unit moves in a loop, with upgrades, buffs and creep."""
+    """Returns how far the unit moves in a loop, including upgrades, buffs and creep."""
     unit = w.units[row]
     rule = w.unit_rules[unit.unit_type]
     speed = rule.speed
-    if unit.owner == 1 or unit.owner == 2:
-        if rule.up0_stat == 1 and w.upgrades[unit.owner, rule.up0]:
+    if is_player(unit.owner):
+        if rule.up0_stat == ids.STAT_SPEED and w.upgrades[unit.owner, rule.up0]:
             speed += rule.up0_amount
-        if rule.up1_stat == 1 and w.upgrades[unit.owner, rule.up1]:
+        if rule.up1_stat == ids.STAT_SPEED and w.upgrades[unit.owner, rule.up1]:
             speed += rule.up1_amount
-    if rule.race == 2 and not rule.flying and not rule.worker:
+    if rule.race == ZERG and not rule.flying and not rule.worker:
         column = min(max(int(unit.x), 0), w.map_width - 1)
         line = min(max(int(unit.y), 0), w.map_height - 1)
         if w.creep[line, column]:
-            speed *= 2.6 if unit.unit_type == ids.UNIT_QUEEN else 1.3
+            queen = unit.unit_type == ids.UNIT_QUEEN
+            speed *= QUEEN_CREEP_SPEED if queen else CREEP_SPEED
     for k in range(unit.buff_count):
-        speed *= _pace(w.buffs[row, k].id)
+        speed *= _speed_factor(w.buffs[row, k].id)
     return speed

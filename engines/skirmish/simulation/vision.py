@@ -1,29 +1,35 @@
-"""What each player sees: the map's visibility, detection, and memories of buildings in the fog.
+"""What each player sees: visible cells, detection, and buildings remembered in the fog.
 
-`refresh` is a kernel that runs every few loops; `view` answers, for one player, which units
-there are to show now and how. High ground hides what is on it from ground units below.
+In: the state. Out: its grids of visibility and detection, the units' flags `seen` and `detected`,
+and snapshots. Runs every few loops. High ground hides what is on it from ground units below. Which
+units an observation then shows is decided in the room `observation`.
 """
 
 import numpy as np
 
 from starmill.engines.skirmish.simulation import ids
 from starmill.engines.skirmish.simulation.records import (
+    CELL_FOGGED,
+    CELL_VISIBLE,
     MAX_EFFECTS,
     MAX_SNAPSHOTS,
     OWNER_NEUTRAL,
+    PLAYERS,
     ROWS,
     State,
 )
 from starmill.schema.compilation import kernel
 
-VISION_LOOPS = 8  # loops between two looks at the map
-CLIFF = 5  # difference in the height map that hides high ground
-TOWER_REACH = 3.0
+VISION_LOOPS = 8  # between two updates
+CLIFF = 5  # difference in height that hides high ground
+NO_CEILING = 255  # sight from the air: no ground is too high
+SITE_SIGHT = 3.0  # of an unfinished building, beyond its radius
+TOWER_REACH = 3.0  # how near to a watch tower a unit must be to use it
 SENSOR_RANGE = 30.0
 
 
 @kernel
-def _look(
+def _reveal(
     w: State,
     grid: np.ndarray,
     x: float,
@@ -32,7 +38,7 @@ def _look(
     ceiling: int,
     value: int,
 ) -> None:
-    """Sets the cells within a radius whose ground is no higher than `ceiling`."""
+    """Sets the cells of a grid within a radius whose ground is no higher than `ceiling`."""
     rows, columns = w.map_height, w.map_width
     for row in range(max(int(y - radius), 0), min(int(y + radius) + 1, rows)):
         dy = row + 0.5 - y
@@ -49,42 +55,43 @@ def _look(
 
 @kernel
 def _fade(w: State, p: int) -> None:
-    """What was visible becomes fogged, unless the player sees everything."""
+    """Makes visible cells fogged, unless the player sees everything."""
     rows, columns = w.map_height, w.map_width
     everything = w.players[p].all_visible != 0
     for row in range(rows):
         for column in range(columns):
             if everything:
-                w.visibility[p, row, column] = 2
-            elif w.visibility[p, row, column] == 2:
-                w.visibility[p, row, column] = 1
+                w.visibility[p, row, column] = CELL_VISIBLE
+            elif w.visibility[p, row, column] == CELL_VISIBLE:
+                w.visibility[p, row, column] = CELL_FOGGED
             w.detection[p, row, column] = 0
 
 
 @kernel
-def _unit_looks(w: State, row: int) -> None:
+def _look_from_unit(w: State, row: int) -> None:
+    """Reveals what a unit sees and detects to its owner."""
     unit = w.units[row]
     rule = w.unit_rules[unit.unit_type]
     p = unit.owner
     sight = rule.sight
     if unit.build_progress < 1.0:
-        sight = min(sight, unit.radius + 3.0)
-    ceiling = 255
+        sight = min(sight, unit.radius + SITE_SIGHT)
+    ceiling = NO_CEILING
     if unit.flying == 0:
         line = min(max(int(unit.y), 0), w.map_height - 1)
         column = min(max(int(unit.x), 0), w.map_width - 1)
         ceiling = w.height[line, column] + CLIFF
-    _look(w, w.visibility[p], unit.x, unit.y, sight, ceiling, 2)
+    _reveal(w, w.visibility[p], unit.x, unit.y, sight, ceiling, CELL_VISIBLE)
     detects = rule.detects > 0.0 and unit.build_progress >= 1.0
     if detects and (rule.needs_power == 0 or unit.powered):
-        _look(w, w.detection[p], unit.x, unit.y, rule.detects, 255, 1)
+        _reveal(w, w.detection[p], unit.x, unit.y, rule.detects, NO_CEILING, 1)
 
 
 @kernel
-def _tower_looks(w: State, row: int) -> None:
-    """A watch tower serves the player who alone has ground units beside it."""
+def _look_from_tower(w: State, row: int) -> None:
+    """Reveals what a watch tower sees to the only player who has ground units beside it."""
     tower = w.units[row]
-    near = 0
+    near = 0  # bit p: player p is there
     for other in range(w.clock[ROWS]):
         unit = w.units[other]
         if (
@@ -97,14 +104,16 @@ def _tower_looks(w: State, row: int) -> None:
         dx, dy = unit.x - tower.x, unit.y - tower.y
         if dx * dx + dy * dy < TOWER_REACH * TOWER_REACH:
             near |= 1 << unit.owner
-    if near == 2 or near == 4:
-        sight = w.unit_rules[tower.unit_type].sight
-        _look(w, w.visibility[near // 2], tower.x, tower.y, sight, 255, 2)
+    sight = w.unit_rules[tower.unit_type].sight
+    for p in range(1, PLAYERS):
+        if near == 1 << p:
+            grid = w.visibility[p]
+            _reveal(w, grid, tower.x, tower.y, sight, NO_CEILING, CELL_VISIBLE)
 
 
 @kernel
 def _remember(w: State, p: int, row: int) -> None:
-    """Keeps a copy of a building as the player last saw it."""
+    """Keeps a snapshot of a unit as the player last saw it, if there is room for it."""
     tag = w.units[row].tag
     free = -1
     for k in range(MAX_SNAPSHOTS):
@@ -120,16 +129,18 @@ def _remember(w: State, p: int, row: int) -> None:
 
 @kernel
 def _forget_seen(w: State, p: int) -> None:
-    """Drops memories of places that the player sees again."""
+    """Drops the snapshots at places that the player sees again."""
     for k in range(MAX_SNAPSHOTS):
-        memory = w.snapshots[p, k]
-        if memory.alive and w.visibility[p, int(memory.y), int(memory.x)] == 2:
-            memory.alive = 0
+        snapshot = w.snapshots[p, k]
+        if snapshot.alive == 0:
+            continue
+        if w.visibility[p, int(snapshot.y), int(snapshot.x)] == CELL_VISIBLE:
+            snapshot.alive = 0
 
 
 @kernel
 def _mark_units(w: State) -> None:
-    """Writes who sees and detects each unit, and remembers buildings that go out of sight."""
+    """Sets who sees and detects each unit, and remembers buildings that go out of sight."""
     rows, columns = w.map_height, w.map_width
     for row in range(w.clock[ROWS]):
         unit = w.units[row]
@@ -143,9 +154,9 @@ def _mark_units(w: State) -> None:
         before = unit.seen
         seen = 0
         detected = 0
-        for p in range(1, 3):
+        for p in range(1, PLAYERS):
             bit = 1 << p
-            if unit.owner == p or w.visibility[p, line, column] == 2:
+            if unit.owner == p or w.visibility[p, line, column] == CELL_VISIBLE:
                 seen |= bit
             elif before & bit and fixed and unit.flying == 0:
                 _remember(w, p, row)
@@ -156,35 +167,37 @@ def _mark_units(w: State) -> None:
 
 
 @kernel
-def refresh(w: State) -> None:
-    """Looks at the map for both players."""
-    for p in range(1, 3):
+def refresh_vision(w: State) -> None:
+    """Updates what both players see."""
+    for p in range(1, PLAYERS):
         _fade(w, p)
     for row in range(w.clock[ROWS]):
         unit = w.units[row]
         if unit.alive == 0 or unit.carrier >= 0:
             continue
         if unit.owner != OWNER_NEUTRAL:
-            _unit_looks(w, row)
+            _look_from_unit(w, row)
         elif w.unit_rules[unit.unit_type].tower:
-            _tower_looks(w, row)
+            _look_from_tower(w, row)
     for k in range(MAX_EFFECTS):
         entry = w.effects[k]
         if entry.alive and entry.id == ids.EFFECT_SCAN:
-            _look(w, w.visibility[entry.owner], entry.x, entry.y, entry.radius, 255, 2)
-            _look(w, w.detection[entry.owner], entry.x, entry.y, entry.radius, 255, 1)
+            seen, detected = w.visibility[entry.owner], w.detection[entry.owner]
+            x, y, radius = entry.x, entry.y, entry.radius
+            _reveal(w, seen, x, y, radius, NO_CEILING, CELL_VISIBLE)
+            _reveal(w, detected, x, y, radius, NO_CEILING, 1)
     _mark_units(w)
-    for p in range(1, 3):
+    for p in range(1, PLAYERS):
         _forget_seen(w, p)
 
 
 @kernel
 def remember_resources(w: State) -> None:
-    """At the start both players know where resources, rocks and towers are."""
+    """Gives both players snapshots of all resources, rocks and towers, as at the start."""
     for row in range(w.clock[ROWS]):
         unit = w.units[row]
         if unit.alive == 0 or unit.owner != OWNER_NEUTRAL:
             continue
-        for p in range(1, 3):
+        for p in range(1, PLAYERS):
             if w.unit_rules[unit.unit_type].critter == 0:
                 _remember(w, p, row)

@@ -1,8 +1,8 @@
-"""All of a game in one record, the only argument that kernels need.
+"""All state of a game in one numpy record, the only argument that kernels need.
 
-Numba passes a record by its address; with an argument per array, the compiler took minutes and
-a call a fraction of a millisecond. Grids have the size of the largest map; a game on a smaller
-one uses their corner.
+In: the map's size. Out: a `World`, the views of the record's arrays. Numba passes a record by its
+address; with one argument per array, compiling took longer and a call cost a fraction of a
+millisecond. Grids have the size of the largest map; a game on a smaller map uses their corner.
 """
 
 import numpy as np
@@ -43,7 +43,7 @@ STATE = np.dtype(
         ("alerts", records.ALERT, (PLAYERS, records.MAX_ALERTS)),
         ("events", records.EVENT, (records.MAX_EVENTS,)),
         ("errors", records.ERROR, (records.MAX_ERRORS,)),
-        # Distances to recent goals: a cache, rebuilt from the terrain, no part of the state.
+        # Distances to recent goals: a cache that follows from the terrain, not hashed.
         ("fields", "i2", (records.FIELD_SLOTS, (GRID // 2) * (GRID // 2))),
         ("field_goals", "i8", (records.FIELD_SLOTS,)),
         ("unit_rules", rules.UNIT_RULE, (records.TYPE_LIMIT,)),
@@ -67,7 +67,7 @@ _GRIDS = frozenset(
 
 
 def new_state(width: int, height: int) -> records.World:
-    """Returns a world of this size without units, its rules filled in, and its views."""
+    """Returns a world of this size, with its rules filled in and without units."""
     state = np.zeros(1, STATE)
     state["map_width"] = width
     state["map_height"] = height
@@ -80,7 +80,7 @@ def new_state(width: int, height: int) -> records.World:
     for name in ("carrier", "addon", "host"):
         units[name] = -1
     units["life"] = -1
-    units["hurt_loop"] = -10000
+    units["hurt_loop"] = records.LONG_AGO
     views = {}
     for name in records.World._fields[1:]:
         view = state[name][0]
