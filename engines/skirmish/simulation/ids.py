@@ -1,9 +1,8 @@
 """The ids and codes that kernels compare with, by name.
 
-Unit types, abilities, buffs, upgrades, effects and alerts have the numbers that
-StarCraft II gives them. Ability kinds, spells, statistics and attribute bits are codes of this
-game: the rule tables translate the words in `units.json` and `abilities.json` to them.
-Knows no rules and no state.
+Unit types, abilities, buffs, upgrades, effects and alerts have the numbers that StarCraft II
+gives them. Ability kinds, spells, statistics and attribute bits are codes of this game, which the
+rule tables use for the words in `units.json` and `abilities.json`. Knows no rules and no state.
 """
 
 # What an ability does. A name's place here is the value of ABILITY_RULE's `kind`.
