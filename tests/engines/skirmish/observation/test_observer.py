@@ -214,16 +214,6 @@ def test_the_minimap_has_north_on_top_and_units_where_they_are(mid_game):
     assert 0 < camera.sum() < camera.size / 4
 
 
-def test_a_map_that_is_not_square_fills_the_upper_left(mid_game):
-    raster = feature_layers.Raster.over((64, 64), (0.0, 10.0), (20.0, 20.0), (10, 20))
-    grid = np.arange(200).reshape(10, 20) + 1
-    picture = raster.sample(grid)
-    assert picture[0, 0] == grid[9, 0]
-    assert picture[0, 63] == grid[9, 19]
-    assert picture[31, 0] == grid[0, 0]
-    assert (picture[32:] == 0).all()
-
-
 def _slow_planes(game, seen, shown, raster, planes):
     """Paints the screen's unit planes pixel by pixel, in Python."""
     height, width = raster.size[1], raster.size[0]
