@@ -15,8 +15,8 @@ def _abilities(game: Game, row: int) -> list[int]:
     return [int(a) for a in game.world.orders["ability"][row, :count]]
 
 
-def _smart(game: Game, row: int, *, target: int = 0, point=None) -> None:
-    tag = arena.tag(game, target) if target else 0
+def _smart(game: Game, row: int, *, target: int | None = None, point=None) -> None:
+    tag = arena.tag(game, target) if target is not None else 0
     game.step([UnitCommand(1, SMART, (arena.tag(game, row),), tag, point)])
 
 

@@ -179,7 +179,7 @@ def test_research_gives_every_unit_its_level() -> None:
     assert arena.unit(game, marine, "attack_level") == 1
     assert arena.unit(game, enemy, "attack_level") == 0
     late = arena.put(game, "Marine", 1, X + 3, Y)
-    assert arena.unit(game, late, "attack_level") == 0  # only made units get theirs
+    assert arena.unit(game, late, "attack_level") == 0  # `put` sets no levels
     assert game.world.researching[1].sum() == 0
 
 

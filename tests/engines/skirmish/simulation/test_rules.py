@@ -50,8 +50,8 @@ def test_figures_of_well_known_units(
     name: str, health: int, minerals: int, vespene: int, loops: int
 ) -> None:
     rule = UNITS[rules.unit_id(name)]
-    found = (rule["health"], rule["minerals"], rule["vespene"], rule["loops"])
-    assert tuple(int(v) for v in found) == (health, minerals, vespene, loops)
+    figures = (rule["health"], rule["minerals"], rule["vespene"], rule["loops"])
+    assert tuple(int(v) for v in figures) == (health, minerals, vespene, loops)
 
 
 def test_generals_lead_to_their_specifics() -> None:

@@ -132,8 +132,10 @@ def test_a_building_on_its_way_is_a_placeholder() -> None:
     spot = (game.map.starts[0][0] + 9.0, game.map.starts[0][1])
     arena.command(game, 1, "Build_SupplyDepot", [worker], point=spot)
     shown = visible_units.player_view(game, 1)
-    found = shown.units[shown.display == visible_units.DISPLAY_PLACEHOLDER]
-    assert [(p["unit_type"], p["x"], p["y"]) for p in found] == [(19, *_whole(spot))]
+    placeholders = shown.units[shown.display == visible_units.DISPLAY_PLACEHOLDER]
+    assert [(p["unit_type"], p["x"], p["y"]) for p in placeholders] == [
+        (19, *_whole(spot))
+    ]
     game.advance(300)
     assert (
         visible_units.DISPLAY_PLACEHOLDER
