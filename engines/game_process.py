@@ -21,7 +21,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from starmill.engines import client
+from starmill.engines import client, websocket
 from starmill.engines import spawner as spawner_script
 from starmill.schema import errors
 
@@ -119,7 +119,7 @@ class _Port:
             if sys.platform == "linux":
                 mark.bind(f"\0starmill-port-{self.number}")
             with socket.socket() as probe:
-                probe.bind((client.HOST, self.number))
+                probe.bind((websocket.HOST, self.number))
         except OSError:
             mark.close()
             return None
@@ -167,7 +167,7 @@ class GameProcess:
         # The same arguments in the same order as pysc2's.
         arguments = [
             self.executable.binary,
-            *("-listen", client.HOST, "-port", str(self._port.number)),
+            *("-listen", websocket.HOST, "-port", str(self._port.number)),
             *("-dataDir", f"{self.executable.data_dir}/", "-tempDir", f"{self._temp}/"),
         ]
         if self.executable.data_version:
@@ -205,7 +205,7 @@ class GameProcess:
         """Returns the error, or EngineKilled if a signal from outside is what happened."""
         try:
             status = self.exit_status()
-            if status is None and isinstance(error, client.ConnectionLost):
+            if status is None and isinstance(error, websocket.ConnectionLost):
                 status = self._awaited_exit_status()
         except errors.EngineKilled as killed:
             return killed

@@ -1,113 +1,39 @@
-"""Which games are installed, and a pool of their processes that a worker's threads share.
+"""A pool of game processes that the threads of a worker share.
 
-In: a replay's version. Out: connected game processes of that version, reused from replay to
-replay. A process is replaced after N replays, when it has grown, and whenever there is doubt
-about it. Knows nothing of replays or observations; which game it is, StarCraft II or the
-embedded one, makes no difference here but for where it is found.
+In: an installation, and the executable that a replay needs. Out: connected games of it,
+which are reused from replay to replay. A game is replaced after a number of replays, when its
+memory has grown, and whenever something went wrong with it. Knows nothing of replays or
+observations, and does not care whether the game is StarCraft II or Skirmish.
 """
 
 import collections
 import contextlib
 import dataclasses
-import json
 import logging
-import os
-import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
-from starmill.engines import client, game_process
+from starmill.engines import installation, websocket
+from starmill.engines.client import Deadlines
+from starmill.engines.game_process import Executable, GameProcess, Spawner
+from starmill.engines.installation import SKIRMISH, Installation
 from starmill.engines.skirmish import install, versions
 from starmill.schema import errors
 
+__all__ = [
+    "SKIRMISH",
+    "Deadlines",
+    "Executable",
+    "GameProcess",
+    "Installation",
+    "Pool",
+    "PoolConfig",
+    "close_shared",
+    "open_shared",
+]
+
 _LOG = logging.getLogger(__name__)
-SKIRMISH = "skirmish"
-_BASE = re.compile(r"Base(\d+)")
-
-
-class GameVersion(NamedTuple):
-    """A released version. data_version: 32 hex digits; None where it is not known."""
-
-    number: str
-    base_build: int
-    data_version: str | None
-
-
-# Blizzard's build list as pysc2 4.0.0 has it, by number. Not imported from pysc2, which
-# reads its flags, all its maps and the game's data on import.
-GAME_VERSIONS = {
-    row[0]: GameVersion(*row)
-    for row in json.loads(
-        (Path(__file__).parent / "game_versions.json").read_text(encoding="utf-8")
-    )
-}
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Installation:
-    """The builds under a StarCraft II folder. root: what `SC2PATH` names."""
-
-    root: Path
-    builds: tuple[int, ...]
-
-    def executable(
-        self, game_version: str, base_build: int, data_version: str | None
-    ) -> game_process.Executable:
-        """Returns what plays a replay of this version.
-
-        Args:
-            game_version: "4.9.2", with or without the build after it.
-            base_build: the build whose folder holds the binary.
-            data_version: the replay's own; None: the one of `GAME_VERSIONS`.
-
-        Raises EngineMissing, with the versions that are there; it names no folder, since it
-        ends up in the dataset, which must not depend on one.
-        """
-        number = ".".join(game_version.split(".")[:3])
-        binary = self.root / "Versions" / f"Base{base_build:05d}" / "SC2_x64"
-        if base_build not in self.builds:
-            raise errors.EngineMissing(
-                f"replay needs game version {number} (build {base_build}); "
-                f"found {self.describe()} in $SC2PATH"
-            )
-        known = GAME_VERSIONS.get(number)
-        if data_version is None and known and known.base_build == base_build:
-            data_version = known.data_version
-        return game_process.Executable(
-            game_version=number,
-            base_build=base_build,
-            data_version=data_version,
-            binary=str(binary),
-            data_dir=str(self.root),
-        )
-
-    def describe(self) -> str:
-        """Returns the versions found, for messages: "4.9.2 (build 74741)"."""
-        names = {row.base_build: row.number for row in GAME_VERSIONS.values()}
-        shown = [
-            f"{names[build]} (build {build})" if build in names else f"build {build}"
-            for build in self.builds
-        ]
-        return ", ".join(shown) or "no version"
-
-
-def installation(root: Path) -> Installation:
-    """Returns the builds under `root/Versions`; ConfigError if there is no such folder."""
-    versions = root / "Versions"
-    if not versions.is_dir():
-        raise errors.ConfigError(
-            f"no game in {root}: expected the folder {versions}. Set SC2PATH or --sc2 to "
-            "a StarCraft II installation, or take the embedded game: --sc2 skirmish"
-        )
-    builds = []
-    for folder in versions.iterdir():
-        found = _BASE.fullmatch(folder.name)
-        binary = folder / "SC2_x64"
-        if found and binary.is_file() and os.access(binary, os.X_OK):
-            builds.append(int(found.group(1)))
-    return Installation(root=root, builds=tuple(sorted(builds)))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -115,7 +41,7 @@ class PoolConfig:
     """How games are kept.
 
     root: the installation's folder, or SKIRMISH: one of the embedded game, laid out by
-        each worker for itself. deadlines: see `client.Deadlines`.
+        each worker for itself. deadlines: see `Deadlines`.
     max_idle: processes kept waiting, over all versions; the longest unused goes first.
         Half as many replays are played at a time, however many threads a runner has: more
         would start games only to end them, and need the memory of all.
@@ -125,7 +51,7 @@ class PoolConfig:
     """
 
     root: str
-    deadlines: client.Deadlines = client.Deadlines()
+    deadlines: Deadlines = Deadlines()
     max_idle: int = 8
     max_replays: int = 200
     max_growth_bytes: int = 1 << 30
@@ -153,25 +79,25 @@ class Pool:
         self._told = 0
         self.turns = threading.BoundedSemaphore(max(1, config.max_idle // 2))
         self._lock = threading.Lock()
-        self._spawner = game_process.Spawner()
+        self._spawner = Spawner()
         try:
             self.installation = self._find()
         except errors.StarmillError:
             self._spawner.close()
             raise
         # Oldest first.
-        self._idle: collections.deque[game_process.GameProcess] = collections.deque()
+        self._idle: collections.deque[GameProcess] = collections.deque()
 
     @contextlib.contextmanager
     def lease(
-        self, executable: game_process.Executable, count: int = 1
-    ) -> Iterator[list[game_process.GameProcess]]:
+        self, executable: Executable, count: int = 1
+    ) -> Iterator[list[GameProcess]]:
         """Lends `count` connected games; after an error they are not used again.
 
         Only a replay that was refused leaves the game as good as it was: a message that
         cannot be converted may be the game's fault.
         """
-        games: list[game_process.GameProcess] = []
+        games: list[GameProcess] = []
         sound = False
         try:
             self._take(executable, count, games)
@@ -193,22 +119,22 @@ class Pool:
                     game.close()
 
     def _explained(
-        self, games: list[game_process.GameProcess], error: errors.EngineError
+        self, games: list[GameProcess], error: errors.EngineError
     ) -> errors.EngineError:
         for game in games:
             _LOG.debug("%s: %s: %s", game.pid, error, game.log_tail())
             explained = game.explain(error)
             if explained is not error:
                 return explained
-        if isinstance(error, client.ConnectionLost):
+        if isinstance(error, websocket.ConnectionLost):
             return errors.EngineCrashed(str(error))  # nobody killed it: it crashed
         return error
 
     def _take(
         self,
-        executable: game_process.Executable,
+        executable: Executable,
         count: int,
-        games: list[game_process.GameProcess],
+        games: list[GameProcess],
     ) -> None:
         """Fills `games`; whatever is in it on an error is the caller's to close."""
         with self._lock:
@@ -222,7 +148,7 @@ class Pool:
             game.close()
         # All are launched before the first is waited for: they start side by side.
         missing = [
-            game_process.GameProcess(executable, spawner)
+            GameProcess(executable, spawner)
             for _ in range(count - len(games))
         ]
         games += missing
@@ -239,20 +165,20 @@ class Pool:
 
     def _find(self) -> Installation:
         if self.config.root != SKIRMISH:
-            return installation(Path(self.config.root))
+            return installation.find(Path(self.config.root))
         # In the spawner's folder, which goes with the process, however that ends.
         root = self._spawner.folder / "installation"
         install.install(root, versions.VERSIONS)
-        return installation(root)
+        return installation.find(root)
 
-    def _open_spawner(self) -> game_process.Spawner:
+    def _open_spawner(self) -> Spawner:
         if not self._spawner.alive:
             self._spawner.close()
-            self._spawner = game_process.Spawner()
+            self._spawner = Spawner()
             self.installation = self._find()
         return self._spawner
 
-    def _is_good(self, game: game_process.GameProcess) -> bool:
+    def _is_good(self, game: GameProcess) -> bool:
         try:
             return (
                 game.is_ready()
@@ -262,7 +188,7 @@ class Pool:
         except errors.EngineError:
             return False
 
-    def _give_back(self, game: game_process.GameProcess) -> None:
+    def _give_back(self, game: GameProcess) -> None:
         with self._lock:
             self._idle.append(game)
             surplus = [

@@ -111,7 +111,7 @@ def _frames_with_s2protocol(data: bytes) -> object:
         module = importlib.util.module_from_spec(loaded)  # type: ignore[arg-type]  # it is there
         loaded.loader.exec_module(module)  # type: ignore[union-attr]  # as above
         sys.modules[path.stem] = module
-    return list(module.decode_replay_game_events(replay._events()))
+    return list(module.decode_replay_game_events(replay.member("replay.game.events")))
 
 
 def _memory() -> list[Row]:

@@ -31,7 +31,10 @@ import numpy as np
 
 from starmill.converters import timing
 from starmill.engines.replays import archive as mpq
-from starmill.engines.replays import replay_file, tagged
+from starmill.engines.replays import replay_file
+from starmill.engines.replays.bit_packed import BitPackedReader
+from starmill.engines.replays.limits import Meter
+from starmill.engines.replays.tagged import TaggedReader
 from starmill.schema import errors
 from tests import replay_factory as factory
 
@@ -111,7 +114,7 @@ def _first_events(data: bytes, replay: replay_file.ReplayFile) -> bytes:
     protocol = replay.protocol
     if protocol.user is None or protocol.event_id is None:
         return data[:2000]
-    reader = tagged.BitReader(data, protocol.types, tagged.Meter(10**6, math.inf))
+    reader = BitPackedReader(data, protocol.types, Meter(10**6, math.inf))
     for _ in range(_EVENTS):
         if reader.done:
             break
@@ -119,11 +122,11 @@ def _first_events(data: bytes, replay: replay_file.ReplayFile) -> bytes:
         reader.value(protocol.user)
         reader.value(protocol.event_types[reader.value(protocol.event_id)][0])
         reader.align()
-    return data[: reader._position // 8]
+    return data[: reader.position_bytes]
 
 
 def _first_tracker_events(data: bytes) -> bytes:
-    reader = tagged.TaggedReader(data, tagged.Meter(10**6, math.inf))
+    reader = TaggedReader(data, Meter(10**6, math.inf))
     for _ in range(3 * _WHOLE_EVENTS):
         if reader.done:
             break

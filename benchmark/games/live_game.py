@@ -23,8 +23,9 @@ from starmill.converters import episode as episode_converter
 from starmill.converters.observation import Converter
 from starmill.converters.protos import common_pb2, error_pb2, sc2api_pb2
 from starmill.engines import playback
-from starmill.engines.client import HOST, Client, Deadlines
+from starmill.engines.client import Client, Deadlines
 from starmill.engines.game_process import GameProcess
+from starmill.engines.websocket import HOST
 from starmill.schema import errors, specs
 from starmill.schema.agent import Agent
 from starmill.schema.episode import Arrays

@@ -7,21 +7,11 @@ both serve game after game, so a game must not depend on the one before it.
 import dataclasses
 import os
 from collections.abc import Mapping
-from pathlib import Path
 
 from starmill.benchmark.games import live_game, map_pool, throttle
 from starmill.benchmark.opponents import contestants as contestants_lib
 from starmill.benchmark.tournaments import schedule, tournament
-from starmill.engines import game_process
-from starmill.engines.client import Deadlines
-from starmill.engines.pool import (
-    GAME_VERSIONS,
-    SKIRMISH,
-    Installation,
-    Pool,
-    PoolConfig,
-)
-from starmill.engines.skirmish import install
+from starmill.engines.pool import Deadlines, Pool, PoolConfig
 from starmill.schema import errors
 from starmill.schema.agent import Agent
 from starmill.schema.settings import ConverterSettings
@@ -60,8 +50,9 @@ class Referee:
         self._pool = Pool(
             PoolConfig(root=config.root, deadlines=config.deadlines, max_idle=2)
         )
-        self._executable = newest(self._pool.installation, config.game_version)
-        self._engine = engine_name(self._pool.installation, self._executable)
+        installation = self._pool.installation
+        self._executable = installation.newest(config.game_version)
+        self._engine = installation.engine_name(self._executable)
         self._agents: dict[str, Agent] = {}
 
     def play(self, fixture: schedule.Fixture) -> tournament.Played:
@@ -112,41 +103,11 @@ class Referee:
         self._pool.close()
 
 
-def newest(
-    installation: Installation, game_version: str = ""
-) -> game_process.Executable:
-    """Returns the game of that version, like "4.9.2"; of the latest installed by default."""
-    known = {row.base_build: row for row in GAME_VERSIONS.values()}
-    if game_version:
-        wanted = GAME_VERSIONS.get(game_version)
-        if wanted is None:
-            raise errors.ConfigError(f"no game version {game_version!r} is known")
-        return installation.executable(wanted.number, wanted.base_build, None)
-    if not installation.builds:
-        raise errors.EngineMissing(
-            f"no game version is installed in {installation.root}"
-        )
-    build = installation.builds[-1]
-    number = known[build].number if build in known else "0.0.0"
-    return installation.executable(number, build, None)
-
-
-def engine_name(installation: Installation, executable: game_process.Executable) -> str:
-    """Returns what results call the game: "skirmish 4.9.2.74741" or "sc2 4.9.2.74741"."""
-    name = "skirmish" if is_embedded(str(installation.root)) else "sc2"
-    return f"{name} {executable.game_version}.{executable.base_build}"
-
-
-def is_embedded(root: str) -> bool:
-    """Returns whether the embedded game is what a `RefereeConfig.root` names."""
-    return root == SKIRMISH or (Path(root) / install.MARKER).is_file()
-
-
 def available_maps(root: str, game_version: str = "") -> list[str]:
     """Returns the paths of the local maps that the game offers, sorted."""
     pool = Pool(PoolConfig(root=root))
     try:
-        with pool.lease(newest(pool.installation, game_version)) as games:
+        with pool.lease(pool.installation.newest(game_version)) as games:
             (client,) = live_game.clients_of(games)
             return map_pool.available(client, pool.config.deadlines.load)
     finally:

@@ -19,20 +19,27 @@ from starmill.schema import errors
 from starmill.schema.compilation import checked
 from starmill.schema.reasons import RejectReason
 
-_USER_DATA_MAGIC = b"MPQ\x1b"
-_ARCHIVE_MAGIC = b"MPQ\x1a"
-_COMPRESSED = 0x00000200
+USER_DATA_MAGIC = b"MPQ\x1b"
+ARCHIVE_MAGIC = b"MPQ\x1a"
+# Flags of a block.
+COMPRESSED = 0x00000200
 _IMPLODED = 0x00000100
 _ENCRYPTED = 0x00010000
-_SINGLE_UNIT = 0x01000000
+SINGLE_UNIT = 0x01000000
 _SECTOR_CHECKSUMS = 0x04000000
-_EXISTS = 0x80000000
-_ZLIB, _BZIP2 = 2, 16
-# Header of a user-data block, and of an archive.
-_USER_DATA = struct.Struct("<4s3I")
-_ARCHIVE = struct.Struct("<4s2I2H4I")
+EXISTS = 0x80000000
+# First byte of compressed data.
+_UNCOMPRESSED, _ZLIB, BZIP2 = 0, 2, 16
+HASH_TABLE, BLOCK_TABLE = "(hash table)", "(block table)"
+# Magic, reserved size, start of the archive, size of the content.
+USER_DATA_HEADER = struct.Struct("<4s3I")
+# Magic, size of the header and the archive, version, sector shift, offsets of the hash and
+# block table, entries of each. Later versions of the format append more.
+ARCHIVE_HEADER = struct.Struct("<4s2I2H4I")
 # A sector is 512 << shift bytes; 16 MiB is far beyond any real archive.
 _MAX_SECTOR_SHIFT = 15
+# Kinds of `name_hash`: a slot of the hash table, the two halves of a name, a table's key.
+HASH_SLOT, HASH_A, HASH_B, HASH_TABLE_KEY = range(4)
 
 
 def _crypt_table() -> NDArray[np.uint32]:
@@ -48,8 +55,7 @@ def _crypt_table() -> NDArray[np.uint32]:
     return table
 
 
-CRYPT_TABLE = _crypt_table()
-HASH_A, HASH_B, HASH_TABLE_KEY = 1, 2, 3
+_CRYPT_TABLE = _crypt_table()
 
 
 @functools.cache
@@ -57,7 +63,7 @@ def name_hash(name: str, kind: int) -> int:
     """Returns the format's 32-bit hash of a member's name; case does not matter."""
     first, second = 0x7FED7FED, 0xEEEEEEEE
     for letter in name.upper().encode():
-        first = int(CRYPT_TABLE[kind * 256 + letter]) ^ (first + second) & 0xFFFFFFFF
+        first = int(_CRYPT_TABLE[kind * 256 + letter]) ^ (first + second) & 0xFFFFFFFF
         second = (letter + first + second * 33 + 3) & 0xFFFFFFFF
     return first
 
@@ -81,12 +87,12 @@ def _cipher(words, key, table, decrypt):  # type: ignore[no-untyped-def]  # numb
 
 def encrypt_table(table: NDArray[np.uint32], name: str) -> NDArray[np.uint32]:
     """Returns a hash or block table as an archive stores it; for tests and writers."""
-    return _cipher(table, name_hash(name, HASH_TABLE_KEY), CRYPT_TABLE, False)
+    return _cipher(table, name_hash(name, HASH_TABLE_KEY), _CRYPT_TABLE, False)
 
 
 def decrypt_table(table: NDArray[np.uint32], name: str) -> NDArray[np.uint32]:
     """Returns the plain words of a stored hash or block table."""
-    return _cipher(table, name_hash(name, HASH_TABLE_KEY), CRYPT_TABLE, True)
+    return _cipher(table, name_hash(name, HASH_TABLE_KEY), _CRYPT_TABLE, True)
 
 
 class Block(NamedTuple):
@@ -108,25 +114,25 @@ class Archive:
         self._data = data
         self.user_data = b""
         self._start = 0
-        if data[:4] == _USER_DATA_MAGIC:
+        if data[:4] == USER_DATA_MAGIC:
             self.user_data, self._start = _read_user_data(data)
-        if data[self._start : self._start + 4] != _ARCHIVE_MAGIC:
+        if data[self._start : self._start + 4] != ARCHIVE_MAGIC:
             raise errors.ReplayError(
                 RejectReason.NOT_A_REPLAY,
                 f"expected an MPQ archive at byte {self._start}, found "
                 f"{data[self._start : self._start + 4]!r}",
             )
-        if len(data) < self._start + _ARCHIVE.size:
+        if len(data) < self._start + ARCHIVE_HEADER.size:
             raise errors.ReplayError(
                 RejectReason.TRUNCATED,
                 f"file ends in the archive's header at {len(data)}",
             )
-        header = _ARCHIVE.unpack_from(data, self._start)
+        header = ARCHIVE_HEADER.unpack_from(data, self._start)
         sector_shift, hash_offset, block_offset, hashes, blocks = header[4:]
         self._sector_shift: int = sector_shift
-        hash_table = self._table(hash_offset, hashes, "(hash table)", max_table_entries)
+        hash_table = self._table(hash_offset, hashes, HASH_TABLE, max_table_entries)
         block_table = self._table(
-            block_offset, blocks, "(block table)", max_table_entries
+            block_offset, blocks, BLOCK_TABLE, max_table_entries
         )
         self._blocks: list[list[int]] = block_table.tolist()
         # The first entry of a name counts, as in other readers.
@@ -170,7 +176,7 @@ class Archive:
                 f"{name}: expected one of {len(self._blocks)} blocks, found {index}",
             )
         block = Block(*self._blocks[index])
-        if not block.flags & _EXISTS or block.stored_size == 0:
+        if not block.flags & EXISTS or block.stored_size == 0:
             return None
         return block
 
@@ -201,9 +207,9 @@ class Archive:
                 f"{name}: expected {block.stored_size} bytes at {start}, "
                 f"file has {len(self._data)}",
             )
-        if not block.flags & _COMPRESSED:
+        if not block.flags & COMPRESSED:
             return stored[: block.size]
-        if block.flags & _SINGLE_UNIT:
+        if block.flags & SINGLE_UNIT:
             # Compression is only kept where it gains a byte.
             if block.size <= block.stored_size:
                 return stored
@@ -245,13 +251,13 @@ class Archive:
 
 def _read_user_data(data: bytes) -> tuple[bytes, int]:
     """Returns the user data before the archive, and where the archive begins."""
-    if len(data) < _USER_DATA.size:
+    if len(data) < USER_DATA_HEADER.size:
         raise errors.ReplayError(
             RejectReason.TRUNCATED, f"file ends in its first header, at {len(data)}"
         )
-    _, reserved, start, size = _USER_DATA.unpack_from(data)
-    content = data[_USER_DATA.size : _USER_DATA.size + size]
-    if len(content) != size or not _USER_DATA.size <= start < len(data):
+    _, reserved, start, size = USER_DATA_HEADER.unpack_from(data)
+    content = data[USER_DATA_HEADER.size : USER_DATA_HEADER.size + size]
+    if len(content) != size or not USER_DATA_HEADER.size <= start < len(data):
         raise errors.ReplayError(
             RejectReason.TRUNCATED,
             f"user data: expected {size} of {reserved} bytes and an archive at {start}, "
@@ -266,9 +272,9 @@ def _decompress(stored: bytes, size: int, name: str) -> bytes:
     try:
         if method == _ZLIB:
             plain = zlib.decompressobj().decompress(stored[1:], size + 1)
-        elif method == _BZIP2:
+        elif method == BZIP2:
             plain = bz2.BZ2Decompressor().decompress(stored[1:], size + 1)
-        elif method == 0:
+        elif method == _UNCOMPRESSED:
             plain = stored[1:]
         else:
             raise errors.ReplayError(

@@ -1,137 +1,124 @@
-"""MPQ archives, written: members in, the bytes of one `.SC2Replay` or `.SC2Map` out.
+"""Writes MPQ archives: the bytes of one `.SC2Replay` or `.SC2Map`.
 
-Version 4 of the format (208-byte header with digests), as the game writes it: a block of
-user data in front, members as single units, bzip2 where it gains a byte, a list of
-names. bzip2 because its output, unlike zlib's, is the same on every Python build.
-Knows nothing of replays.
+In: members by name, and the user data in front of the archive. Out: a file in version 4 of
+the format, as the game writes it:
+
+    byte 0       user data: a header of 16 bytes, and a replay's own header
+    byte 1024    the archive's header, 208 bytes with digests
+    then         the members, each whole and bzip2-compressed where that saves a byte;
+                 the list of names; the hash table; the block table
+
+A plain archive starts with its own header at byte 0. bzip2 gives the same bytes on every
+build of Python, which zlib does not. Knows nothing of replays.
 """
 
 import bz2
 import hashlib
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-USER_DATA_SIZE = 512
-HEADER_OFFSET = 1024
+import numpy as np
+
+from starmill.engines.replays import archive
+
+_USER_DATA_RESERVED_BYTES = 512
+_USER_DATA_BYTES = _USER_DATA_RESERVED_BYTES - archive.USER_DATA_HEADER.size
+_ARCHIVE_START = 1024
 _HEADER_SIZE = 208
+_FORMAT_VERSION_4 = 3  # versions count from 0
 _SECTOR_SHIFT = 5
 _RAW_CHUNK_SIZE = 0x4000
-_FILE_EXISTS = 0x80000000
-_FILE_SINGLE_UNIT = 0x01000000
-_FILE_COMPRESSED = 0x00000200
-_BZIP2 = b"\x10"
-_HASH_OFFSET, _HASH_A, _HASH_B, _HASH_KEY = range(4)
-_MASK = 0xFFFFFFFF
+# What version 4 adds to `archive.ARCHIVE_HEADER`: high bits of offsets, the archive's size,
+# offsets of two further tables, sizes of all five tables, and the size of a digest's chunk.
+_HEADER_EXTENSION = struct.Struct("<Q2H8QI")
+_NO_DIGEST = bytes(16)
+_FEWEST_SLOTS = 16
+_EMPTY_SLOT = (0xFFFFFFFF,) * 4
 
 
-def _crypt_table() -> tuple[int, ...]:
-    table = [0] * 0x500
-    seed = 0x00100001
-    for i in range(0x100):
-        for j in range(5):
-            seed = (seed * 125 + 3) % 0x2AAAAB
-            high = (seed & 0xFFFF) << 16
-            seed = (seed * 125 + 3) % 0x2AAAAB
-            table[j * 0x100 + i] = high | (seed & 0xFFFF)
-    return tuple(table)
+def write(members: Mapping[str, bytes], user_data: bytes | None = None) -> bytes:
+    """Returns an archive of these members in their order, with a list of their names.
+
+    Args:
+        members: content by name.
+        user_data: what stands in front of the archive (a replay's header), up to 496
+            bytes; None writes a plain archive.
+    """
+    if user_data is not None and len(user_data) > _USER_DATA_BYTES:
+        raise ValueError(
+            f"user data: expected at most {_USER_DATA_BYTES} bytes, found {len(user_data)}"
+        )
+    names = [*members, "(listfile)"]
+    listfile = "".join(f"{name}\r\n" for name in members).encode("ascii")
+    blocks: list[tuple[int, int, int, int]] = []
+    body = bytearray()
+    for content in [*members.values(), listfile]:
+        packed = bytes([archive.BZIP2]) + bz2.compress(content)
+        stored = packed if len(packed) < len(content) else content
+        flags = archive.EXISTS | archive.SINGLE_UNIT | archive.COMPRESSED
+        blocks.append((_HEADER_SIZE + len(body), len(stored), len(content), flags))
+        body += stored
+    hash_table = _encrypted(_hash_slots(names), archive.HASH_TABLE)
+    block_table = _encrypted(blocks, archive.BLOCK_TABLE)
+    size = _HEADER_SIZE + len(body) + len(hash_table) + len(block_table)
+    whole = _header(size, hash_table, block_table) + body + hash_table + block_table
+    return whole if user_data is None else _front(user_data) + whole
 
 
-_CRYPT_TABLE = _crypt_table()
-
-
-def _name_hash(name: str, kind: int) -> int:
-    seed1, seed2 = 0x7FED7FED, 0xEEEEEEEE
-    for byte in name.upper().encode("ascii"):
-        seed1 = _CRYPT_TABLE[(kind << 8) + byte] ^ ((seed1 + seed2) & _MASK)
-        seed2 = (byte + seed1 + seed2 + (seed2 << 5) + 3) & _MASK
-    return seed1
-
-
-def _encrypted(words: list[int], key: int) -> bytes:
-    seed = 0xEEEEEEEE
-    out = []
-    for word in words:
-        seed = (seed + _CRYPT_TABLE[0x400 + (key & 0xFF)]) & _MASK
-        out.append(word ^ ((key + seed) & _MASK))
-        key = (((~key << 21) + 0x11111111) | (key >> 11)) & _MASK
-        seed = (word + seed + (seed << 5) + 3) & _MASK
-    return struct.pack(f"<{len(out)}I", *out)
-
-
-def _hash_table(names: list[str], entries: int) -> list[int]:
-    slots: list[tuple[int, int, int, int] | None] = [None] * entries
+def _hash_slots(names: list[str]) -> list[tuple[int, ...]]:
+    """Returns the hash table's entries: each name in its slot, or in the next free one."""
+    count = _FEWEST_SLOTS
+    while count < 2 * len(names):
+        count *= 2
+    slots: list[tuple[int, ...] | None] = [None] * count
     for block, name in enumerate(names):
-        slot = _name_hash(name, _HASH_OFFSET) % entries
+        slot = archive.name_hash(name, archive.HASH_SLOT) % count
         while slots[slot] is not None:
-            slot = (slot + 1) % entries
-        slots[slot] = (_name_hash(name, _HASH_A), _name_hash(name, _HASH_B), 0, block)
-    free = (_MASK, _MASK, _MASK, _MASK)
-    return [word for entry in slots for word in (free if entry is None else entry)]
+            slot = (slot + 1) % count
+        first = archive.name_hash(name, archive.HASH_A)
+        second = archive.name_hash(name, archive.HASH_B)
+        slots[slot] = (first, second, 0, block)
+    return [_EMPTY_SLOT if slot is None else slot for slot in slots]
+
+
+def _encrypted(entries: Sequence[tuple[int, ...]], name: str) -> bytes:
+    words = np.array(entries, "<u4").reshape(-1)
+    return archive.encrypt_table(words, name).tobytes()
 
 
 def _header(archive_size: int, hash_table: bytes, block_table: bytes) -> bytes:
-    blocks_at = archive_size - len(block_table)
-    hashes_at = blocks_at - len(hash_table)
-    head = struct.pack(
-        "<4s2I2H4IQ2H8QI",
-        b"MPQ\x1a",
+    block_offset = archive_size - len(block_table)
+    hash_offset = block_offset - len(hash_table)
+    header = archive.ARCHIVE_HEADER.pack(
+        archive.ARCHIVE_MAGIC,
         _HEADER_SIZE,
         archive_size,
-        3,  # the fourth version of the format counts from 0
+        _FORMAT_VERSION_4,
         _SECTOR_SHIFT,
-        hashes_at,
-        blocks_at,
+        hash_offset,
+        block_offset,
         len(hash_table) // 16,
         len(block_table) // 16,
-        0,
-        0,
-        0,
+    )
+    header += _HEADER_EXTENSION.pack(
+        *(0, 0, 0),
         archive_size,
-        0,
-        0,
+        *(0, 0),
         len(hash_table),
         len(block_table),
-        0,
-        0,
-        0,
+        *(0, 0, 0),
         _RAW_CHUNK_SIZE,
     )
-    absent = bytes(16)
-    tables = (block_table, hash_table)
-    head += b"".join(hashlib.md5(table).digest() for table in tables) + absent * 3
-    return head + hashlib.md5(head).digest()
+    digests = [hashlib.md5(table).digest() for table in (block_table, hash_table)]
+    header += b"".join([*digests, *[_NO_DIGEST] * 3])
+    return header + hashlib.md5(header).digest()
 
 
-def archive(members: Mapping[str, bytes], user_data: bytes | None = None) -> bytes:
-    """Returns an MPQ archive of these members, in their order, and a list of names.
-
-    user_data: what goes in front of the archive (a replay's header), up to 496 bytes;
-        None writes a plain archive that starts with the MPQ header.
-    """
-    if user_data is not None and len(user_data) > USER_DATA_SIZE - 16:
-        raise ValueError(f"user data: at most 496 bytes, found {len(user_data)}")
-    names = [*members, "(listfile)"]
-    listfile = "".join(f"{name}\r\n" for name in members).encode("ascii")
-    blocks: list[int] = []
-    body = bytearray()
-    for data in [*members.values(), listfile]:
-        packed = _BZIP2 + bz2.compress(data)
-        stored = packed if len(packed) < len(data) else data
-        flags = _FILE_EXISTS | _FILE_SINGLE_UNIT | _FILE_COMPRESSED
-        blocks += [_HEADER_SIZE + len(body), len(stored), len(data), flags]
-        body += stored
-    entries = 16
-    while entries < 2 * len(names):
-        entries *= 2
-    hash_table = _encrypted(
-        _hash_table(names, entries), _name_hash("(hash table)", _HASH_KEY)
+def _front(user_data: bytes) -> bytes:
+    header = archive.USER_DATA_HEADER.pack(
+        archive.USER_DATA_MAGIC,
+        _USER_DATA_RESERVED_BYTES,
+        _ARCHIVE_START,
+        len(user_data),
     )
-    block_table = _encrypted(blocks, _name_hash("(block table)", _HASH_KEY))
-    size = _HEADER_SIZE + len(body) + len(hash_table) + len(block_table)
-    whole = _header(size, hash_table, block_table) + body + hash_table + block_table
-    if user_data is None:
-        return whole
-    front = struct.pack(
-        "<4s3I", b"MPQ\x1b", USER_DATA_SIZE, HEADER_OFFSET, len(user_data)
-    )
-    return (front + user_data).ljust(HEADER_OFFSET, b"\0") + whole
+    return (header + user_data).ljust(_ARCHIVE_START, b"\0")

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starmill.engines.replays import event_scan
+from starmill.engines.replays.type_table import TypeTable
 from starmill.schema import errors
 from starmill.schema.reasons import RejectReason
 
@@ -48,7 +49,7 @@ class Protocol:
     """
 
     base_build: int
-    types: event_scan.TypeTable
+    types: TypeTable
     program: event_scan.Program
     header: int
     details: int

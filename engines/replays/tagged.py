@@ -1,56 +1,44 @@
-"""Whole values of a replay's members as Python objects, for those who need all of them.
+"""The tagged encoding, read and written: a replay's header, details and tracker events.
 
-In: bytes in one of the two encodings and a type table of s2protocol. Out: dicts, lists,
-numbers and bytes, named as s2protocol names them. The *tagged* encoding (header, details,
-tracker events) describes itself, so it can be read without types; the *bit-packed* one
-(initData, game events) cannot. Damaged bytes raise FormatError; too much work raises ReplayError.
+In: bytes, or values with the type that s2protocol's table gives them. Out: the other of the
+two. The encoding describes itself, so it can be read without a table; `named` then adds the
+names. A value is one byte for its kind and then:
+
+    0 array     length, that many values       5 struct   count, that many (tag, value)
+    1 bits      number of bits, bytes          6 byte     one byte
+    2 blob      length, bytes                  7 letters  four bytes
+    3 choice    tag, value                     8 double   eight bytes
+    4 optional  a byte: 0, or 1 and a value    9 number   itself
+
+Lengths, tags and numbers are one or more bytes. The first holds the sign in its lowest bit,
+then six bits, the following ones seven bits each, lowest first; a byte's highest bit says that
+another follows. Damaged bytes raise FormatError, and too much work raises ReplayError.
 """
 
-import dataclasses
-import struct
-import time
+from collections.abc import Mapping
 from typing import Any
 
-from starmill.engines.replays import event_scan
+from starmill.engines.replays import type_table
+from starmill.engines.replays.limits import Meter
+from starmill.engines.replays.type_table import Bounds, TypeTable
 from starmill.schema import errors
-from starmill.schema.reasons import RejectReason
 
+_ARRAY, _BITS, _BLOB, _CHOICE, _OPTIONAL, _STRUCT, _BYTE, _LETTERS, _DOUBLE, _NUMBER = (
+    range(10)
+)
 _MAX_DEPTH = 32  # real values are nested seven deep at most
-_MAX_VARINT_BITS = 70
-_CLOCK_EVERY = 4096  # values between looks at the clock
-_ENDS = "the data ends in the middle of a value (byte {})"
-
-
-@dataclasses.dataclass
-class Meter:
-    """Bounds the work of decoding.
-
-    left: values that may still be decoded.
-    deadline: `time.thread_time()` after which decoding stops: CPU time, so that a busy
-        machine gives no other rows.
-    """
-
-    left: int
-    deadline: float
-
-    def tick(self) -> None:
-        """Counts one value; raises ReplayError past a bound."""
-        self.left -= 1
-        if self.left < 0:
-            raise errors.ReplayError(
-                RejectReason.TOO_LARGE, "more values to decode than the limit"
-            )
-        if self.left % _CLOCK_EVERY == 0 and time.thread_time() > self.deadline:
-            raise errors.ReplayError(
-                RejectReason.TOO_SLOW, "decoding took longer than the limit"
-            )
+_MAX_NUMBER_BITS = 70
+_ENDS_EARLY = "the data ends in the middle of a value (byte {})"
 
 
 class TaggedReader:
-    """Reads self-describing values one after the other.
+    """Reads values one after the other.
 
-    A struct becomes a dict from field tag to value, a choice a pair (tag, value).
-    meter: may be renewed between values.
+    A struct becomes a dict from tag to value, and a choice a pair (tag, value).
+
+    Attributes:
+        meter: bounds the work. It may be replaced between values.
+        position: of the next byte.
     """
 
     def __init__(self, data: bytes, meter: Meter) -> None:
@@ -60,7 +48,7 @@ class TaggedReader:
 
     @property
     def done(self) -> bool:
-        """Returns whether all bytes are used."""
+        """Returns whether all bytes have been read."""
         return self.position >= len(self._data)
 
     def value(self) -> Any:
@@ -68,44 +56,44 @@ class TaggedReader:
         try:
             return self._value(0)
         except IndexError as error:
-            # Single bytes are read without looking whether they are there: this is the
+            # Single bytes are read without checking that they are there: this is the
             # inner loop of the index.
-            raise errors.FormatError(_ENDS.format(self.position)) from error
+            raise errors.FormatError(_ENDS_EARLY.format(self.position)) from error
 
     def _value(self, depth: int) -> Any:
         self.meter.tick()
         kind = self._data[self.position]
         self.position += 1
-        if kind == 9:
-            return self._varint()
-        if kind == 2:
+        if kind == _NUMBER:
+            return self._number()
+        if kind == _BLOB:
             return self._bytes(self._length())
         if depth > _MAX_DEPTH:
             raise errors.FormatError(f"nested too deeply (byte {self.position})")
-        if kind == 5:
+        if kind == _STRUCT:
             fields = {}
             for _ in range(self._length()):
-                tag = self._varint()
+                tag = self._number()
                 fields[tag] = self._value(depth + 1)
             return fields
-        if kind in (4, 6):
+        if kind in (_OPTIONAL, _BYTE):
             byte = self._data[self.position]
             self.position += 1
-            if kind == 6:
+            if kind == _BYTE:
                 return byte
             return self._value(depth + 1) if byte else None
-        return self._rare(kind, depth)
+        return self._rare_value(kind, depth)
 
-    def _rare(self, kind: int, depth: int) -> Any:
-        if kind == 0:
+    def _rare_value(self, kind: int, depth: int) -> Any:
+        if kind == _ARRAY:
             return [self._value(depth + 1) for _ in range(self._length())]
-        if kind == 1:
-            bits = self._varint()
+        if kind == _BITS:
+            bits = self._number()
             return bits, self._bytes((bits + 7) // 8)
-        if kind == 3:
-            return self._varint(), self._value(depth + 1)
-        if kind in (7, 8):
-            return self._bytes(4 if kind == 7 else 8)
+        if kind == _CHOICE:
+            return self._number(), self._value(depth + 1)
+        if kind in (_LETTERS, _DOUBLE):
+            return self._bytes(4 if kind == _LETTERS else 8)
         raise errors.FormatError(
             f"expected a value, found kind {kind} (byte {self.position - 1})"
         )
@@ -113,19 +101,19 @@ class TaggedReader:
     def _bytes(self, count: int) -> bytes:
         end = self.position + count
         if count < 0 or end > len(self._data):
-            raise errors.FormatError(_ENDS.format(self.position))
+            raise errors.FormatError(_ENDS_EARLY.format(self.position))
         value = self._data[self.position : end]
         self.position = end
         return value
 
-    def _varint(self) -> int:
+    def _number(self) -> int:
         data, position = self._data, self.position
         byte = data[position]
         position += 1
         negative = byte & 1
         value, bits = byte >> 1 & 0x3F, 6
         while byte & 0x80:
-            if bits > _MAX_VARINT_BITS:
+            if bits > _MAX_NUMBER_BITS:
                 raise errors.FormatError(f"number too long (byte {position})")
             byte = data[position]
             position += 1
@@ -135,8 +123,8 @@ class TaggedReader:
         return -value if negative else value
 
     def _length(self) -> int:
-        """Returns a count of items, each of which takes at least a byte."""
-        count = self._varint()
+        """Returns a number of items, each of which takes at least a byte."""
+        count = self._number()
         if not 0 <= count <= len(self._data) - self.position:
             raise errors.FormatError(
                 f"expected at most {len(self._data) - self.position} items, "
@@ -145,19 +133,11 @@ class TaggedReader:
         return count
 
 
-def named(value: Any, types: event_scan.TypeTable, number: int) -> Any:
-    """Returns a tagged value with the field names of its type; unknown tags are left out."""
+def named(value: Any, types: TypeTable, number: int) -> Any:
+    """Returns a value with its type's names in place of tags; omits unknown tags."""
     kind, arguments = types[number]
     if kind == "_struct" and isinstance(value, dict):
-        out: dict[str, Any] = {}
-        for name, child, tag in arguments[0]:
-            if tag in value:
-                inner = named(value[tag], types, child)
-                if name == "__parent" and isinstance(inner, dict):
-                    out.update(inner)
-                else:
-                    out[name] = inner
-        return out
+        return _named_struct(value, types, arguments[0])
     if kind == "_array" and isinstance(value, list):
         return [named(item, types, arguments[1]) for item in value]
     if kind == "_optional" and value is not None:
@@ -168,106 +148,97 @@ def named(value: Any, types: event_scan.TypeTable, number: int) -> Any:
     return bool(value) if kind == "_bool" else value
 
 
-class BitReader:
-    """Reads bit-packed values of given types one after the other.
+def _named_struct(
+    value: dict[int, Any], types: TypeTable, fields: list[tuple[str, int, int]]
+) -> dict[str, Any]:
+    struct: dict[str, Any] = {}
+    for name, number, tag in fields:
+        if tag not in value:
+            continue
+        content = named(value[tag], types, number)
+        if name == type_table.PARENT and isinstance(content, dict):
+            struct.update(content)
+        else:
+            struct[name] = content
+    return struct
 
-    meter: may be renewed between values.
-    """
 
-    def __init__(self, data: bytes, types: event_scan.TypeTable, meter: Meter) -> None:
-        self._data = data
+class TaggedWriter:
+    """Writes values, given as s2protocol's decoders return them, one after the other."""
+
+    def __init__(self, types: TypeTable) -> None:
         self._types = types
-        self.meter = meter
-        self._position = 0  # in bits
+        self._bytes = bytearray()
 
-    @property
-    def done(self) -> bool:
-        """Returns whether all bits are used."""
-        return self._position >= 8 * len(self._data)
-
-    def align(self) -> None:
-        """Moves on to the next whole byte."""
-        self._position = -(-self._position // 8) * 8
-
-    def _bits(self, count: int) -> int:
-        position, end = self._position, self._position + count
-        if end > 8 * len(self._data):
-            raise errors.FormatError(_ENDS.format(position // 8))
-        self._position = end
-        offset = position % 8
-        if 0 < count <= 8 - offset:  # most values: within one byte
-            return self._data[position // 8] >> offset & (1 << count) - 1
-        value = 0
-        while position < end:
-            offset = position % 8
-            take = min(end - position, 8 - offset)
-            piece = self._data[position // 8] >> offset & (1 << take) - 1
-            value = value << take | piece
-            position += take
-        return value
-
-    def _integer(self, bounds: tuple[int, int]) -> int:
-        return bounds[0] + self._bits(bounds[1])
-
-    def value(self, number: int) -> Any:
-        """Returns the next value, which is of the type with this number."""
-        self.meter.tick()
+    def write(self, number: int, value: Any) -> None:
+        """Appends a value of the type with this number."""
         kind, arguments = self._types[number]
-        if kind == "_int":
-            return self._integer(arguments[0])
-        if kind == "_struct":
-            return self._struct(arguments[0])
-        if kind == "_bool":
-            return self._bits(1) != 0
-        if kind == "_optional":
-            return self.value(arguments[0]) if self._bits(1) else None
-        if kind == "_array":
-            length = self._integer(arguments[0])
-            return [self.value(arguments[1]) for _ in range(length)]
-        if kind == "_blob":
-            return self._blob(self._integer(arguments[0]))
-        return self._rare(kind, arguments)
+        getattr(self, kind)(value, *arguments)
 
-    def _struct(self, fields: Any) -> Any:
-        out: dict[str, Any] = {}
-        for name, child, *_ in fields:
-            inner = self.value(child)
-            if name != "__parent":
-                out[name] = inner
-            elif isinstance(inner, dict):
-                out.update(inner)
-            elif len(fields) == 1:
-                return inner
-            else:
-                out[name] = inner
-        return out
+    def getvalue(self) -> bytes:
+        """Returns everything written so far."""
+        return bytes(self._bytes)
 
-    def _blob(self, length: int) -> bytes:
-        self.align()
-        begin = self._position // 8
-        if begin + length > len(self._data):
-            raise errors.FormatError(f"the data ends in the middle of bytes ({begin})")
-        self._position += 8 * length
-        return self._data[begin : begin + length]
+    # One method for each kind of type that the game writes, named as in the table.
 
-    def _rare(self, kind: str, arguments: Any) -> Any:
-        if kind == "_choice":
-            tag = self._integer(arguments[0])
-            field = arguments[1].get(tag)
-            if field is None:
-                raise errors.FormatError(
-                    f"expected one of {len(arguments[1])} choices, found {tag} "
-                    f"(byte {self._position // 8})"
-                )
-            return {field[0]: self.value(field[1])}
-        if kind == "_bitarray":
-            length = self._integer(arguments[0])
-            return length, self._bits(length)
-        if kind == "_fourcc":
-            return "".join(chr(self._bits(8)) for _ in range(4))
-        if kind in ("_real32", "_real64"):
-            size = 4 if kind == "_real32" else 8
-            return struct.unpack(
-                ">f" if size == 4 else ">d", self._bits(8 * size).to_bytes(size, "big")
-            )
-        return None
+    def _int(self, value: int, bounds: Bounds) -> None:
+        self._bytes.append(_NUMBER)
+        self._number(value)
+
+    def _bool(self, value: bool) -> None:
+        self._bytes += bytes((_BYTE, int(value)))
+
+    def _null(self, value: None) -> None:
+        pass
+
+    def _array(self, values: list[Any], bounds: Bounds, number: int) -> None:
+        self._bytes.append(_ARRAY)
+        self._number(len(values))
+        for value in values:
+            self.write(number, value)
+
+    def _blob(self, value: bytes, bounds: Bounds) -> None:
+        self._bytes.append(_BLOB)
+        self._number(len(value))
+        self._bytes += value
+
+    def _fourcc(self, value: bytes) -> None:
+        self._bytes.append(_LETTERS)
+        self._bytes += value
+
+    def _optional(self, value: Any, number: int) -> None:
+        self._bytes += bytes((_OPTIONAL, int(value is not None)))
+        if value is not None:
+            self.write(number, value)
+
+    def _choice(
+        self,
+        value: Mapping[str, Any],
+        bounds: Bounds,
+        choices: Mapping[int, tuple[str, int]],
+    ) -> None:
+        tag, number, content = type_table.tagged_choice(value, choices)
+        self._bytes.append(_CHOICE)
+        self._number(tag)
+        self.write(number, content)
+
+    def _struct(
+        self, value: Mapping[str, Any], fields: list[tuple[str, int, int]]
+    ) -> None:
+        present = [field for field in fields if field[0] in value]
+        present.sort(key=lambda field: field[2])  # the game orders them by tag
+        self._bytes.append(_STRUCT)
+        self._number(len(present))
+        for name, number, tag in present:
+            self._number(tag)
+            self.write(number, value[name])
+
+    def _number(self, value: int) -> None:
+        rest = abs(value)
+        byte = int(value < 0) | ((rest & 0x3F) << 1)
+        rest >>= 6
+        while rest:
+            self._bytes.append(byte | 0x80)
+            byte = rest & 0x7F
+            rest >>= 7
+        self._bytes.append(byte)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from starmill.engines import installation
 from starmill.engines import pool as sc2
 from starmill.schema import errors
 from starmill.version import __version__
@@ -178,7 +179,7 @@ def _real_game(root: str | None) -> Iterator[Finding]:
         )
         return
     try:
-        found = sc2.installation(Path(root).expanduser())
+        found = installation.find(Path(root).expanduser())
     except errors.ConfigError as error:
         yield Finding("StarCraft II", WARN, str(error))
         return

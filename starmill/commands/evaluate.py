@@ -10,6 +10,7 @@ from starmill.benchmark import evaluation
 from starmill.benchmark.ratings import elo, references
 from starmill.benchmark.reports import report
 from starmill.benchmark.tournaments import referee, tournament
+from starmill.engines import installation
 from starmill.schema import errors
 from starmill.schema.game_constants import LOOPS_PER_MINUTE
 
@@ -87,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
         root=args.sc2 or os.environ.get("SC2PATH") or "skirmish",
         game_version=args.game_version,
     )
-    if args.references == "skirmish" and not referee.is_embedded(config.root):
+    if args.references == "skirmish" and not installation.is_embedded(config.root):
         raise errors.ConfigError(
             f"--references skirmish: those were rated on the embedded game, and {config.root} "
             "is another; choose --sc2 skirmish, or other references"

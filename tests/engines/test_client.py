@@ -7,6 +7,7 @@ import pytest
 
 from starmill.converters.protos import sc2api_pb2
 from starmill.engines import client as client_lib
+from starmill.engines import websocket
 from starmill.schema import errors
 from tests.engines.scripted_game import ScriptedGame, observation
 
@@ -228,7 +229,7 @@ def test_a_refused_websocket_is_a_crash_and_404_is_not_yet():
         pass
     with ScriptedGame(lambda g, r: None, b"HTTP/1.1 404 No\r\n\r\n") as game:
         deadline = time.monotonic() + 5
-        assert client_lib.Connection.open(game.port, deadline) is None
+        assert websocket.Connection.open(game.port, deadline) is None
 
 
 def test_deadlines_leave_time_for_something():

@@ -10,8 +10,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from starmill.engines.replays import bit_packed
 from starmill.engines.skirmish import versions
+from starmill.engines.skirmish.replays import streams
 from starmill.engines.skirmish.simulation.game import (
     Game,
 )
@@ -362,7 +362,7 @@ def attributes(facts: Facts) -> bytes:
             (scope, 3003, "100"),
             (scope, 2002, f"T{scope}"),
         ]
-    return bit_packed.attributes(entries)
+    return streams.attributes(entries)
 
 
 def opening_events(

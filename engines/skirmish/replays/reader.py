@@ -15,8 +15,12 @@ from typing import Any
 import mpyq
 from s2protocol.decoders import CorruptedError, TruncatedError
 
-from starmill.engines.replays import bit_packed
-from starmill.engines.skirmish.replays import input_events, members, recorder
+from starmill.engines.skirmish.replays import (
+    input_events,
+    members,
+    recorder,
+    streams,
+)
 from starmill.engines.skirmish.simulation import game, maps
 from starmill.schema import errors
 
@@ -113,7 +117,7 @@ def summary(data: bytes) -> Summary:
     metadata = _json_member(archive, "replay.gamemetadata.json")
     content = archive.header["user_data_header"]["content"]
     try:
-        header = bit_packed.protocol.decode_replay_header(content)
+        header = streams.PROTOCOL.decode_replay_header(content)
         loops = int(header["m_elapsedGameLoops"])
     except DAMAGE as error:
         raise errors.ReplayError(BROKEN, f"header: {error!r}") from error
@@ -137,7 +141,7 @@ def read(data: bytes) -> Recording:
     reader = input_events.EventReader()
     try:
         events = _member(archive, "replay.game.events")
-        for event in bit_packed.protocol.decode_replay_game_events(events):
+        for event in streams.PROTOCOL.decode_replay_game_events(events):
             item = reader.read(event)
             if item is not None:
                 inputs.setdefault(event["_gameloop"], []).append(item)

@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from starmill.engines.replays import archive_writer, bit_packed
+from starmill.engines.replays import archive_writer
 from starmill.engines.skirmish import versions
 from starmill.engines.skirmish.replays import (
     input_events,
+    streams,
     tracker_events,
 )
 from starmill.engines.skirmish.replays import (
@@ -113,18 +114,18 @@ class Recorder:
         )
         members = {
             "replay.attributes.events": replay_members.attributes(facts),
-            "replay.details": bit_packed.details(replay_members.details(facts)),
-            "replay.game.events": bit_packed.game_events(events),
+            "replay.details": streams.details(replay_members.details(facts)),
+            "replay.game.events": streams.game_events(events),
             "replay.gamemetadata.json": replay_members.metadata(facts),
-            "replay.initData": bit_packed.init_data(replay_members.init_data(facts)),
-            "replay.message.events": bit_packed.message_events(
+            "replay.initData": streams.init_data(replay_members.init_data(facts)),
+            "replay.message.events": streams.message_events(
                 replay_members.opening_messages()
             ),
-            "replay.tracker.events": bit_packed.tracker_events(self._tracker.events()),
+            "replay.tracker.events": streams.tracker_events(self._tracker.events()),
             SETUP_MEMBER: self._setup(),
         }
-        header = bit_packed.header(replay_members.header(facts))
-        return archive_writer.archive(members, header)
+        header = streams.header(replay_members.header(facts))
+        return archive_writer.write(members, header)
 
     def _setup(self) -> bytes:
         game = self._game

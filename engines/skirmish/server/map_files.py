@@ -48,7 +48,7 @@ def files() -> dict[str, bytes]:
 
 def _content(name: str) -> bytes:
     text = json.dumps({"engine": "skirmish", "map": name}, indent=1).encode()
-    return archive_writer.archive({MEMBER: text})
+    return archive_writer.write({MEMBER: text})
 
 
 def map_of_data(data: bytes) -> maps.GameMap:

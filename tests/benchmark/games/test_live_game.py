@@ -32,7 +32,7 @@ def pool():
 
 @pytest.fixture(scope="module")
 def game(pool):
-    return referee.newest(pool.installation)
+    return pool.installation.newest()
 
 
 def is_no_op(action):

@@ -63,7 +63,7 @@ def play():
             opponent=BuiltIn(difficulty="very_easy"),
             max_loops=minutes * MINUTE,
         )
-        with pool.lease(referee.newest(pool.installation), 1) as games:
+        with pool.lease(pool.installation.newest(), 1) as games:
             clients = live_game.clients_of(games)
             ending, _ = live_game.play(clients, setup, [player], live_game.DEADLINES)
         return player, ending

@@ -9,9 +9,9 @@ import mpyq
 import pytest
 
 from starmill.converters import protos
-from starmill.engines.replays import bit_packed
 from starmill.engines.skirmish.replays import (
     input_events,
+    streams,
 )
 from starmill.engines.skirmish.replays import (
     reader as replay_reader,
@@ -83,7 +83,7 @@ def test_a_version_changes_only_what_names_it():
     assert metadata["GameVersion"] == "4.8.2.71663"
     assert metadata["BaseBuild"] == "Base71663"
     assert metadata["DataVersion"] == "FE90C92716FC6F8F04B74268EC369FA5"
-    header = bit_packed.protocol.decode_replay_header(
+    header = streams.PROTOCOL.decode_replay_header(
         archive.header["user_data_header"]["content"]
     )
     assert header["m_version"]["m_baseBuild"] == 71663
@@ -107,7 +107,7 @@ def test_the_metadata_say_whose_replay_it_is(played):
         "Zerg",
     )
     assert first["APM"] > 0
-    details = bit_packed.protocol.decode_replay_details(
+    details = streams.PROTOCOL.decode_replay_details(
         archive.read_file("replay.details")
     )
     assert details["m_title"] == b"Skirmish Amber Basin"
@@ -116,7 +116,7 @@ def test_the_metadata_say_whose_replay_it_is(played):
 
 def test_s2protocol_decodes_every_member(played):
     archive = _archive(played.replay)
-    protocol = bit_packed.protocol
+    protocol = streams.PROTOCOL
     lobby = protocol.decode_replay_initdata(archive.read_file("replay.initData"))
     state = lobby["m_syncLobbyState"]
     assert state["m_gameDescription"]["m_gameOptions"]["m_amm"]
@@ -207,9 +207,9 @@ def test_repeated_commands_are_written_as_the_game_writes_them():
         "CmdUpdateTargetUnit",
         "CommandManagerState",
     ]
-    data = bit_packed.game_events(events)
+    data = streams.game_events(events)
     reader = input_events.EventReader()
-    read = [reader.read(e) for e in bit_packed.protocol.decode_replay_game_events(data)]
+    read = [reader.read(e) for e in streams.PROTOCOL.decode_replay_game_events(data)]
     assert [item for item in read if item is not None][1:] == given
 
 
@@ -231,8 +231,8 @@ def test_selections_survive_the_file_however_they_change():
     admitted = selections.admit(given)
     events = [e for item in admitted for e in writer.write(0, item)]
     reader = input_events.EventReader()
-    data = bit_packed.game_events(events)
-    read = [reader.read(e) for e in bit_packed.protocol.decode_replay_game_events(data)]
+    data = streams.game_events(events)
+    read = [reader.read(e) for e in streams.PROTOCOL.decode_replay_game_events(data)]
     assert read == admitted
     # Only the last command needed a selection of its own.
     assert [i for i in admitted if i not in given] == [game.Select(1, (11,))]
