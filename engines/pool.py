@@ -147,10 +147,7 @@ class Pool:
             games.remove(game)
             game.close()
         # All are launched before the first is waited for: they start side by side.
-        missing = [
-            GameProcess(executable, spawner)
-            for _ in range(count - len(games))
-        ]
+        missing = [GameProcess(executable, spawner) for _ in range(count - len(games))]
         games += missing
         with self._lock:
             self.started += len(missing)

@@ -37,7 +37,9 @@ class Connection:
         deadline: on the clock of `time.monotonic`.
         """
         try:
-            sock = socket.create_connection((HOST, port), timeout=seconds_left(deadline))
+            sock = socket.create_connection(
+                (HOST, port), timeout=seconds_left(deadline)
+            )
         except ConnectionRefusedError:
             return None
         except OSError as error:

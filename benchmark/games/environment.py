@@ -14,7 +14,6 @@ import numpy as np
 from dm_env import specs as dm_specs
 
 from starmill.benchmark.games import built_in, live_game, map_pool
-from starmill.benchmark.tournaments import referee
 from starmill.engines.client import Client
 from starmill.engines.pool import SKIRMISH, Pool, PoolConfig
 from starmill.schema import errors, specs
@@ -106,7 +105,7 @@ class Environment(dm_env.Environment):  # type: ignore[misc]  # dm_env has no ty
         if not isinstance(self._opponent, built_in.BuiltIn):
             settings.append(self._opponent.settings)
         with self._guarded():
-            executable = referee.newest(self._pool.installation)
+            executable = self._pool.installation.newest()
             processes = self._lease.enter_context(
                 self._pool.lease(executable, len(settings))
             )

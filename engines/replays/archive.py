@@ -131,9 +131,7 @@ class Archive:
         sector_shift, hash_offset, block_offset, hashes, blocks = header[4:]
         self._sector_shift: int = sector_shift
         hash_table = self._table(hash_offset, hashes, HASH_TABLE, max_table_entries)
-        block_table = self._table(
-            block_offset, blocks, BLOCK_TABLE, max_table_entries
-        )
+        block_table = self._table(block_offset, blocks, BLOCK_TABLE, max_table_entries)
         self._blocks: list[list[int]] = block_table.tolist()
         # The first entry of a name counts, as in other readers.
         self._index: dict[tuple[int, int], int] = {}

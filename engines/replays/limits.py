@@ -16,8 +16,10 @@ _VALUES_BETWEEN_CLOCK_READINGS = 4096
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Limits:
-    """How much a replay may cost: under these limits any file is read in less than two
-    seconds and 512 MB. The defaults are several times what the largest real replays need.
+    """How much a replay may cost.
+
+    With the defaults, any file is read in less than two seconds and 512 MB. They are several
+    times what the largest real replays need.
 
     Attributes:
         file_bytes: size of the file. The largest known replay is under 4 MiB.

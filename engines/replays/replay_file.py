@@ -305,7 +305,9 @@ class ReplayFile:
                     not isinstance(event_id, int)
                     or event_id not in protocol.tracker_types
                 ):
-                    raise errors.FormatError(f"expected an event, found id {event_id!r}")
+                    raise errors.FormatError(
+                        f"expected an event, found id {event_id!r}"
+                    )
                 if not isinstance(event, dict):
                     raise errors.FormatError("expected a struct for an event")
             number, name = protocol.tracker_types[event_id]

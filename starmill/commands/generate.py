@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 from apache_beam.options import pipeline_options
 
 from starmill import progress
-from starmill.engines import client, pool
+from starmill.engines import client, installation, pool
 from starmill.pipelines import cost, episode_maker, generate, local_runner, plan
 from starmill.schema import errors, selection, settings
 
@@ -241,7 +241,7 @@ def _request(args: argparse.Namespace) -> generate.Request:
     if root != pool.SKIRMISH:
         root = os.path.abspath(os.path.expanduser(root))  # noqa: PTH100, PTH111  # a plain string for workers
         if args.runner == _LOCAL:  # on a cluster, the folder is on the workers
-            pool.installation(Path(root))
+            installation.find(Path(root))
     deadlines = client.Deadlines(
         start=args.start_deadline, load=args.load_deadline, play=args.play_deadline
     )

@@ -47,7 +47,9 @@ def real_replays(shared: Path) -> list[RealReplay]:
                 smallest[row["base_build"]] = row, data
     return [
         RealReplay(
-            row, replay_file.open_replay(data), s2protocol_module(int(row["base_build"]))
+            row,
+            replay_file.open_replay(data),
+            s2protocol_module(int(row["base_build"])),
         )
         for row, data in smallest.values()
     ]

@@ -85,7 +85,15 @@ TYPES = [
     ("_choice", [(0, 2), {0: ("small", 0), 1: ("text", 2)}]),
     (
         "_struct",
-        [[("b", 1, 7), ("list", 5, 2), ("maybe", 4, 3), ("which", 6, 1), ("code", 3, 9)]],
+        [
+            [
+                ("b", 1, 7),
+                ("list", 5, 2),
+                ("maybe", 4, 3),
+                ("which", 6, 1),
+                ("code", 3, 9),
+            ]
+        ],
     ),
 ]
 
@@ -99,7 +107,9 @@ def test_numbers_survive(number: int) -> None:
 
 def test_the_writer_orders_a_struct_by_tag_and_omits_what_is_absent() -> None:
     writer = TaggedWriter(TYPES)
-    writer.write(7, {"b": True, "list": [1, 2], "which": {"text": b"x"}, "code": b"SC2 "})
+    writer.write(
+        7, {"b": True, "list": [1, 2], "which": {"text": b"x"}, "code": b"SC2 "}
+    )
     fields = _read(writer.getvalue())
     assert fields == {1: (1, b"x"), 2: [1, 2], 7: 1, 9: b"SC2 "}
     assert list(fields) == [1, 2, 7, 9]

@@ -67,9 +67,7 @@ def test_real_header_details_and_lobby_encode_to_the_bytes_they_came_from(real):
 
 
 def test_attributes_encode_to_what_s2protocol_reads():
-    data = streams.attributes(
-        [(16, 3009, "Amm"), (1, 3001, "Terr"), (2, 3001, "Zerg")]
-    )
+    data = streams.attributes([(16, 3009, "Amm"), (1, 3001, "Terr"), (2, 3001, "Zerg")])
     read = streams.PROTOCOL.decode_replay_attributes_events(data)["scopes"]
     assert read[16][3009][0]["value"] == b"Amm"
     assert read[1][3001][0]["value"] == b"Terr"
