@@ -8,7 +8,6 @@ import pytest
 from starmill.benchmark.games import live_game, throttle
 from starmill.benchmark.games.built_in import BuiltIn
 from starmill.benchmark.opponents import random_agent, specialists, styles
-from starmill.benchmark.tournaments import referee
 from starmill.converters import episode as converter_episode
 from starmill.converters import timing
 from starmill.converters.observation import Converter

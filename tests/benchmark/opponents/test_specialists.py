@@ -11,7 +11,6 @@ from starmill.benchmark.opponents import (
     specialists,
     styles,
 )
-from starmill.benchmark.tournaments import referee
 from starmill.engines.pool import SKIRMISH, Pool, PoolConfig
 from starmill.schema import settings, specs, vocab
 
