@@ -1,9 +1,10 @@
-"""A checkpoint that acts: observation dicts in, action dicts out.
+"""Trained agents that act: observation dicts in, action dicts out.
 
-`load(folder)` gives an `Agent` for one game at a time; an `Actor` takes many observations at
-once, each with its own memory of its game. Temperature 0.8 and the highest rating are the
-paper's way to play. OAC's other five arguments come from the behaviour policy it started from;
-MZS can search (`search=20`: sampled actions), which makes it MZS-MCTS.
+In: the folder of a training run or an agent's file, and `Options`. Out: an `Agent`, which plays one
+game at a time, or an `Actor`, which takes observations of many games at once and keeps a memory
+of each. The defaults are how the paper's agents play: temperature 0.8, and the highest rating.
+With a search (`Options.search`), MZS becomes MZS-MCTS.
+Must not know: games and environments.
 """
 
 import dataclasses
@@ -17,33 +18,33 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from starmill.learners import (
-    agent_file,
-    checkpoint,
-    rollouts,
-    runs,
-)
-from starmill.learners import (
-    search as mcts,
-)
-from starmill.learners.algorithms import contract
-from starmill.learners.networks import layers, policy
-from starmill.learners.networks import network as networks
+from starmill.learners import agent_file, agents, rollouts, search
+from starmill.learners.networks import layers, parameters
+from starmill.learners.networks.network import Network
+from starmill.learners.networks.parameters import Params
+from starmill.learners.networks.policy import Latent
+from starmill.learners.networks.scoring import Action
+from starmill.learners.runs import Run
+from starmill.learners.search import SearchConfig
 from starmill.schema import errors, specs
+from starmill.schema.settings import ConverterSettings
 
 Arrays = dict[str, NDArray[Any]]
-# RCBC is told that it will win.
+# `target_return` of a win, which RCBC is told to expect.
 _WIN = 3
-# R-BVE picks among functions at least this likely, relative to the likeliest.
+# Among functions at least this likely, relative to the likeliest, the highest Q decides.
 _PLAUSIBLE = 0.05
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options:
-    """How a checkpoint plays.
+    """How an agent plays.
 
-    temperature: divides logits. mmr: the rating input; 0 for the training data's highest.
-    search: sampled actions of a search (MZS only); 0 for none. simulations: of a search.
+    Attributes:
+        temperature: divides the logits; lower values play likelier actions.
+        mmr: the rating that the network is told; 0 for the training data's highest.
+        search: actions sampled at each node of a search; 0 for no search. Only MZS can search.
+        simulations: of each search.
     """
 
     temperature: float = 0.8
@@ -59,13 +60,16 @@ class Options:
             )
         if self.search < 0 or self.simulations < 1:
             raise errors.ConfigError(
-                f"search {self.search} with {self.simulations} simulations: expected 0 "
-                "or more, with at least 1"
+                "search: expected 0 or more actions and at least 1 simulation, found "
+                f"{self.search} and {self.simulations}"
             )
 
 
 def load(path: Path | str, **options: str) -> "Agent":
-    """Returns the agent of a run's newest checkpoint, or a packed one; options as `Options`."""
+    """Returns the agent of a run's newest checkpoint or of a file.
+
+    The options are the fields of `Options` as text, as the command line has them.
+    """
     kinds = {"temperature": float, "mmr": int, "search": int, "simulations": int}
     unknown = sorted(set(options) - set(kinds))
     if unknown:
@@ -84,30 +88,23 @@ def load(path: Path | str, **options: str) -> "Agent":
 
 
 def load_actor(path: Path | str, options: Options) -> "Actor":
-    """Returns the batched form of a run's newest checkpoint."""
-    meta, arrays = agent_file.load(Path(path))
-    run = runs.from_json(meta.run)
-    config = run.algorithm
-    shapes = networks.shapes(config.network, config.settings)
-    params, missing = checkpoint.graft(arrays, shapes, prefix="0")
-    if missing:
-        raise errors.FormatError(f"{path}: parameters {missing[:4]} are missing")
-    behaviour = None
-    if run.agent in ("oac", "eoac"):
-        behaviour, missing = checkpoint.graft(arrays, shapes, prefix="2/behaviour")
-        if missing:
-            raise errors.FormatError(f"{path}: behaviour {missing[:4]} is missing")
+    """Returns the actor of a run's newest checkpoint or of a file."""
+    trained = agent_file.load_trained(Path(path))
     if options.mmr == 0:
-        options = dataclasses.replace(options, mmr=meta.max_mmr)
-    return Actor(run, params, behaviour, options)
+        options = dataclasses.replace(options, mmr=trained.meta.max_mmr)
+    return Actor(trained.run, trained.params, trained.behaviour, options)
 
 
 @dataclasses.dataclass
 class Memory:
     """What an actor remembers of one game.
 
-    previous: the last action's arguments that are inputs. state: the network's memory.
-    rows: unit rows that its observations are cut to; grows, never shrinks, within a game.
+    Attributes:
+        seed: of the game's random numbers.
+        step: how many actions were taken.
+        rows: unit rows that the observations are cut to. It never shrinks within a game.
+        previous: the last action's arguments that are inputs of the network.
+        state: the network's memory.
     """
 
     seed: int
@@ -118,13 +115,13 @@ class Memory:
 
 
 class Actor:
-    """Acts in many games at once."""
+    """Acts in many games at once, each with its own `Memory`."""
 
     def __init__(
         self,
-        run: runs.Run,
-        params: contract.Params,
-        behaviour: contract.Params | None,
+        run: Run,
+        params: Params,
+        behaviour: Params | None,
         options: Options,
     ) -> None:
         if options.search and not run.algorithm.network.latent_model:
@@ -144,49 +141,49 @@ class Actor:
         self._act = jax.jit(functools.partial(_act, run=run, options=options))
 
     @property
-    def settings(self) -> Any:
-        """Returns the converter settings whose observations it takes, actions left out."""
+    def settings(self) -> ConverterSettings:
+        """Returns the converter settings whose observations it takes, without the actions."""
         return self._settings
 
     def begin(self, seed: int) -> Memory:
         """Returns the memory of a game that begins."""
         config = self._run.algorithm.network
-        network = networks.merge(self._params, config, self._settings)
+        network = parameters.merge(self._params, config, self._settings)
         state = {"own": network.memory.initial(1)}
         if self._behaviour is not None:
             state["behaviour"] = network.memory.initial(1)
         previous = dict.fromkeys(rollouts.PREVIOUS, 0)
-        # Keys are made from 32 bits.
+        # JAX makes keys from 32 bits.
         seed &= 0xFFFFFFFF
         return Memory(seed=seed, step=0, rows=0, previous=previous, state=state)
 
     def act(
         self, observations: Sequence[Arrays], memories: Sequence[Memory]
     ) -> list[Arrays]:
-        """Returns one action for each observation; the memories are brought up to date.
+        """Returns one action for each observation, and updates the memories.
 
-        An action depends on its own game alone, not on who else is in the batch.
+        An action depends on its own game alone, not on the other games in the batch.
         """
         frames = [
             self._prepare(observation, memory)
             for observation, memory in zip(observations, memories, strict=True)
         ]
         out: list[Arrays] = [{}] * len(frames)
-        # By number of rows: padding others would change the random numbers drawn.
+        # Grouped by number of rows, since padding would change the random numbers drawn.
         for rows in sorted({memory.rows for memory in memories}):
             group = [i for i, memory in enumerate(memories) if memory.rows == rows]
-            actions = self._act_alike(
+            actions = self._act_group(
                 [frames[i] for i in group], [memories[i] for i in group], rows
             )
             for index, action in zip(group, actions, strict=True):
                 out[index] = action
         return out
 
-    def _act_alike(
+    def _act_group(
         self, frames: Sequence[Arrays], memories: Sequence[Memory], rows: int
     ) -> list[Arrays]:
         stacked = {
-            name: np.stack([_grown(one[name], name, rows) for one in frames])
+            name: np.stack([_padded(one[name], name, rows) for one in frames])
             for name in frames[0]
         }
         actions, states = self._act(
@@ -215,7 +212,9 @@ class Actor:
     def _prepare(self, observation: Arrays, memory: Memory) -> Arrays:
         missing = sorted(key for key in self._inputs if key not in observation)
         if missing:
-            raise errors.SpecError(f"observation: expected {missing} too")
+            raise errors.SpecError(
+                f"observation: expected {sorted(self._inputs)}, found no {missing}"
+            )
         one = {
             key: np.asarray(observation[key]).reshape(shape)
             for key, shape in self._inputs.items()
@@ -233,80 +232,79 @@ class Actor:
 
 
 class Agent:
-    """Plays one side of one game at a time: the benchmark's agent protocol."""
+    """Plays one side of one game at a time, as the benchmark expects of an agent."""
 
     def __init__(self, actor: Actor) -> None:
         self._actor = actor
         self._memory = actor.begin(0)
 
     @property
-    def settings(self) -> Any:
+    def settings(self) -> ConverterSettings:
         """Returns the converter settings whose observations it takes."""
         return self._actor.settings
 
     def reset(self, seed: int, race: str = "") -> None:
-        """Begins a game; the race is in the observations."""
+        """Begins a game. The race is ignored: observations contain it."""
         self._memory = self._actor.begin(seed)
 
     def act(self, observation: Arrays) -> Arrays:
-        """Returns the action for the present observation."""
+        """Returns the action for an observation of the game."""
         return self._actor.act([observation], [self._memory])[0]
 
 
 def _act(
-    params: contract.Params,
-    behaviour: contract.Params | None,
+    params: Params,
+    behaviour: Params | None,
     frames: rollouts.Batch,
     seeds: jax.Array,
     steps: jax.Array,
     states: Any,
     *,
-    run: runs.Run,
+    run: Run,
     options: Options,
-) -> tuple[policy.Action, Any]:
+) -> tuple[Action, Any]:
+    """Returns the actions for frames [F, ...] of F games, and the network's new memories."""
     config = run.algorithm
-    network = networks.merge(params, config.network, config.settings)
-    single = {name: value[:, None] for name, value in frames.items()}
-    latent, own = network.unroll(single, states["own"])
-    chooser, rest, after = network, latent, {"own": own}
+    network = parameters.merge(params, config.network, config.settings)
+    rollout = {name: value[:, None] for name, value in frames.items()}
+    latent, own = network.unroll(rollout, states["own"])
+    # `rest` chooses the arguments other than function and delay.
+    rest, rest_latent, after = network, latent, {"own": own}
     if behaviour is not None:
-        chooser = networks.merge(behaviour, config.network, config.settings)
-        rest, after["behaviour"] = chooser.unroll(single, states["behaviour"])
+        rest = parameters.merge(behaviour, config.network, config.settings)
+        rest_latent, after["behaviour"] = rest.unroll(rollout, states["behaviour"])
 
     def one(
-        vector: jax.Array, rest: policy.Latent, seed: jax.Array, step: jax.Array
-    ) -> policy.Action:
+        vector: jax.Array, rest_latent: Latent, seed: jax.Array, step: jax.Array
+    ) -> Action:
         key = jax.random.fold_in(jax.random.key(seed), step)
         first, second = jax.random.split(key)
         function, delay = _function_delay(network, vector[None], first, run, options)
-        alone = jax.tree.map(lambda leaf: leaf[None], rest)
-        action = chooser.policy.sample_rest(
-            alone, function, delay, second, options.temperature
+        frame = jax.tree.map(lambda leaf: leaf[None], rest_latent)
+        action = rest.policy.sample_rest(
+            frame, function, delay, second, options.temperature
         )
         return {name: value[0].astype(jnp.int32) for name, value in action.items()}
 
-    action = jax.vmap(one)(latent.vector, rest, seeds, steps)
+    action = jax.vmap(one)(latent.vector, rest_latent, seeds, steps)
     return action, after
 
 
 def _function_delay(
-    network: networks.Network,
-    vector: jax.Array,
-    key: jax.Array,
-    run: runs.Run,
-    options: Options,
+    network: Network, vector: jax.Array, key: jax.Array, run: Run, options: Options
 ) -> tuple[jax.Array, jax.Array]:
     heads, temperature = network.policy, options.temperature
     if options.search:
-        found = mcts.search(
+        result = search.search(
             key,
             vector,
-            mcts.network_model(network, temperature),
-            mcts.Config(actions=options.search, simulations=options.simulations),
+            search.network_model(network, temperature),
+            SearchConfig(actions=options.search, simulations=options.simulations),
         )
-        return found.action  # type: ignore[no-any-return]  # (function, delay)
+        function, delay = result.action
+        return function, delay
     function, delay = heads.sample_function_delay(vector, key, temperature)
-    if run.agent == "rbve":
+    if run.record.function_from == agents.ACTION_VALUES:
         logits = heads.function_logits(vector)
         likely = logits >= logits.max(-1, keepdims=True) + np.log(_PLAUSIBLE)
         q = jnp.where(likely, network.action_values(vector), -jnp.inf)
@@ -316,7 +314,8 @@ def _function_delay(
     return function, delay
 
 
-def _grown(value: NDArray[Any], name: str, rows: int) -> NDArray[Any]:
+def _padded(value: NDArray[Any], name: str, rows: int) -> NDArray[Any]:
+    """Returns an input; `units` with empty rows added until there are `rows`."""
     if name != "units" or len(value) == rows:
         return np.asarray(value)
     return np.pad(value, ((0, rows - len(value)), (0, 0)))

@@ -1,10 +1,13 @@
 """An agent in one small file: what a checkpoint needs to act, to hand on or to ship.
 
-A zip of
+In: the folder of a training run. Out: a `.agent` file; and from either of them, a `TrainedAgent`.
+The file is a zip of
+
     meta.json    {"meta": the checkpoint's `Meta`, "arrays": the names of all parameters}
     arrays/PATH  each parameter as .npy, floats in half precision
-without optimiser and critic's targets, about a tenth of a checkpoint. Its bytes depend on the content
-alone, so the file's hash names the agent.
+
+without the optimizer and the critics' targets, and about a tenth of a checkpoint. Its bytes depend
+on its content alone, so the file's hash identifies the agent.
 """
 
 import dataclasses
@@ -13,19 +16,23 @@ import json
 import zipfile
 import zlib
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from starmill.learners import checkpoint
+from starmill.learners import checkpoint, runs
+from starmill.learners.checkpoint import Arrays, Meta
+from starmill.learners.networks import parameters
+from starmill.learners.networks.parameters import Params
+from starmill.learners.runs import Run
 from starmill.schema import errors, storage
 
 _META = "meta.json"
 _ARRAYS = "arrays/"
-# Zip knows no earlier day; a clock's time would be in the hash.
+# The earliest day that a zip can hold. The present time would change the file's hash.
 _DAY = (1980, 1, 1, 0, 0, 0)
-# What zipfile, zlib, json and numpy raise on bytes that are not what they were.
+# What zipfile, zlib, json and numpy raise on damaged bytes.
 _DAMAGE = (
     zipfile.BadZipFile,
     zlib.error,
@@ -36,29 +43,47 @@ _DAMAGE = (
     OSError,
     RuntimeError,
 )
-# Parameters, and the behaviour policy that OAC's other arguments come from.
-_KEPT = ("0/", "2/behaviour/")
+_KEPT = (f"{checkpoint.PARAMETERS}/", f"{checkpoint.BEHAVIOUR}/")
+
+
+class TrainedAgent(NamedTuple):
+    """An agent as training left it.
+
+    Attributes:
+        meta: what its parameters belong to.
+        run: how it was trained.
+        params: its parameters.
+        behaviour: parameters of the policy that chooses all arguments but function and delay;
+            None if the agent chooses them itself.
+    """
+
+    meta: Meta
+    run: Run
+    params: Params
+    behaviour: Params | None
 
 
 def pack(folder: Path, path: Path) -> None:
-    """Writes the newest checkpoint of a run as one file; what was there is replaced."""
+    """Writes the newest checkpoint of a run as one file, replacing the file if it exists."""
     meta, arrays = checkpoint.load(folder)
-    kept = sorted(name for name in arrays if name.startswith(_KEPT))
-    content = {"meta": dataclasses.asdict(meta), "arrays": kept}
-    with storage.replacing(path) as temporary, zipfile.ZipFile(temporary, "w") as file:
+    names = sorted(name for name in arrays if name.startswith(_KEPT))
+    content = {"meta": dataclasses.asdict(meta), "arrays": names}
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as file:
         _add(file, _META, json.dumps(content, indent=1, sort_keys=True).encode())
-        for name in kept:
+        for name in names:
             _add(file, _ARRAYS + name, _npy(arrays[name], f"{folder}: {name}"))
+    storage.write(str(path), buffer.getvalue())
 
 
-def load(path: Path) -> tuple[checkpoint.Meta, dict[str, NDArray[Any]]]:
-    """Returns meta and arrays of a packed agent, or of the newest checkpoint of a run's folder."""
+def load(path: Path) -> tuple[Meta, Arrays]:
+    """Returns meta and arrays of an agent's file, or of a run's newest checkpoint."""
     if not path.is_file():
         return checkpoint.load(path)
     try:
         with zipfile.ZipFile(path) as file:
             content = json.loads(file.read(_META))
-            # By the list, not by what the zip's directory has: damage can shorten that.
+            # By this list and not by the zip's directory, which damage can shorten.
             arrays = {
                 name: _floats(file.read(_ARRAYS + name)) for name in content["arrays"]
             }
@@ -70,9 +95,26 @@ def load(path: Path) -> tuple[checkpoint.Meta, dict[str, NDArray[Any]]]:
     return meta, arrays
 
 
+def load_trained(path: Path) -> TrainedAgent:
+    """Returns the agent of a file, or of a run's newest checkpoint."""
+    meta, arrays = load(path)
+    run = runs.from_json(meta.run)
+    shapes = parameters.shapes(run.algorithm.network, run.algorithm.settings)
+
+    def part(prefix: str) -> Params:
+        params: Params
+        params, missing = checkpoint.graft(arrays, shapes, prefix)
+        if missing:
+            raise errors.FormatError(f"{path}: parameters {missing[:4]} are missing")
+        return params
+
+    behaviour = part(checkpoint.BEHAVIOUR) if run.record.has_behaviour else None
+    return TrainedAgent(meta, run, part(checkpoint.PARAMETERS), behaviour)
+
+
 def _add(file: zipfile.ZipFile, name: str, data: bytes) -> None:
     info = zipfile.ZipInfo(name, _DAY)
-    info.create_system = 3  # the same bytes on every system
+    info.create_system = 3  # Unix, so that every system writes the same bytes
     info.compress_type = zipfile.ZIP_DEFLATED
     file.writestr(info, data, compresslevel=9)
 
@@ -83,9 +125,9 @@ def _npy(array: NDArray[Any], where: str) -> bytes:
         if not np.array_equal(np.isfinite(halves), np.isfinite(array)):
             raise errors.FormatError(f"{where}: too large for half precision")
         array = halves
-    out = io.BytesIO()
-    np.save(out, array, allow_pickle=False)
-    return out.getvalue()
+    buffer = io.BytesIO()
+    np.save(buffer, array, allow_pickle=False)
+    return buffer.getvalue()
 
 
 def _floats(data: bytes) -> NDArray[Any]:

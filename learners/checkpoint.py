@@ -1,41 +1,53 @@
-"""Checkpoints: parameters, optimiser and carry in orbax's format, with what they belong to.
+"""Checkpoints: parameters, optimizer and carry in orbax's format, with what they belong to.
 
-    out/
-      run.json             the resolved configuration, the dataset's reference, the schema
-      checkpoints/NUMBER/  one for each update that was saved; the last few are kept
-
-In: trees of arrays and a JSON-able `Meta`. Out: the same. Leaves are stored under their path in
-the tree, so that no library's container types are in the files. A checkpoint that belongs to
-another schema or dataset is refused, with the difference.
+In: a training state (a tree of arrays) and a `Meta`. Out: the same. Arrays are stored under their
+path in the tree, so the files hold no library's container types. A digest of each array is
+stored beside them and checked when they are read; checkpoints of earlier versions have none.
+Must not know: how training works, and what the arrays mean beyond `PARAMETERS` and `BEHAVIOUR`.
 """
 
 import dataclasses
-import logging
+import hashlib
+import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
 import orbax.checkpoint as ocp
+from numpy.typing import NDArray
 
-from starmill.learners import runs
-from starmill.schema import errors, specs
-from starmill.schema import settings as settings_lib
+from starmill.learners import run_folder, runs
+from starmill.schema import errors, settings, specs
+from starmill.schema.settings import ConverterSettings
 
-log = logging.getLogger(__name__)
-
-FOLDER = "checkpoints"
+# A training state is stored as (parameters, optimizer, carry). These are the paths of the
+# parameters in it, and of the behaviour policy in the actor-critics' carry.
+PARAMETERS = "0"
+BEHAVIOUR = "2/behaviour"
+# How many checkpoints of a run are kept: the newest, and one to fall back on.
 KEEP = 2
+
+# What orbax, tensorstore, json and numpy raise on files that are missing or damaged.
+_DAMAGE = (KeyError, TypeError, ValueError, EOFError, OSError, RuntimeError)
+_Result = TypeVar("_Result")
+
+Arrays = dict[str, NDArray[Any]]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Meta:
     """What a checkpoint belongs to.
 
-    run: the `Run` as JSON. dataset: its reference. fingerprint: of the schema.
-    update, frames: how far training had come.
-    sampler: state of the dataset's iterator.
-    max_mmr: the highest rating among the training episodes; what agents play with.
+    Attributes:
+        run: the `Run` as JSON.
+        dataset: the dataset's reference.
+        fingerprint: of the dataset's schema.
+        update: how many updates were made.
+        frames: how many frames were trained on.
+        sampler: state of the dataset's iterator, from which training continues.
+        max_mmr: the highest rating among the training episodes, which the agent plays with.
     """
 
     run: dict[str, Any]
@@ -47,20 +59,23 @@ class Meta:
     max_mmr: int
 
     @property
-    def settings(self) -> settings_lib.ConverterSettings:
+    def settings(self) -> ConverterSettings:
         """Returns the converter settings that the parameters were trained with."""
-        return settings_lib.from_json(self.run["algorithm"]["settings"])
+        return settings.from_json(self.run["algorithm"]["settings"])
 
 
 class Store:
     """The checkpoints of one run's folder. A context manager: leaving it ends the writing."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder.absolute() / FOLDER
-        self._manager = ocp.CheckpointManager(
+        self._folder = folder.absolute() / run_folder.CHECKPOINTS
+        self._manager = _guarded(
             self._folder,
-            options=ocp.CheckpointManagerOptions(
-                max_to_keep=KEEP, create=True, enable_async_checkpointing=False
+            lambda: ocp.CheckpointManager(
+                self._folder,
+                options=ocp.CheckpointManagerOptions(
+                    max_to_keep=KEEP, create=True, enable_async_checkpointing=False
+                ),
             ),
         )
 
@@ -73,108 +88,145 @@ class Store:
         self._manager.close()
 
     def latest(self) -> int | None:
-        """Returns the newest checkpoint's update; None where there is none."""
-        found = self._manager.latest_step()
-        return None if found is None else int(found)
+        """Returns the newest checkpoint's update; None if there is none."""
+        update = self._manager.latest_step()
+        return None if update is None else int(update)
 
     def save(self, state: Any, meta: Meta) -> None:
-        """Writes a checkpoint; what was there for the same update is kept instead."""
+        """Writes a checkpoint. One that exists for the same update is kept instead."""
         if meta.update in self._manager.all_steps():
             return
+        # Plain arrays: on which devices they were is not worth restoring.
+        arrays = {name: np.asarray(leaf) for name, leaf in _flat(state).items()}
+        values = dataclasses.asdict(meta)
         self._manager.save(
             meta.update,
             args=ocp.args.Composite(
-                # Plain arrays: where they were when saved is nothing to restore.
-                state=ocp.args.StandardSave(
-                    {name: np.asarray(leaf) for name, leaf in _flat(state).items()}
-                ),
-                meta=ocp.args.JsonSave(dataclasses.asdict(meta)),
+                state=ocp.args.StandardSave(arrays),
+                meta=ocp.args.JsonSave(values),
+                digests=ocp.args.JsonSave(_digests(values, arrays)),
             ),
         )
 
-    def meta(self) -> Meta:
-        """Returns the newest checkpoint's meta; ConfigError where there is none."""
-        step = self._step()
-        found = self._manager.restore(
-            step, args=ocp.args.Composite(meta=ocp.args.JsonRestore())
-        )
-        return checked_meta(found["meta"], self._folder / str(step))
+    def load(self) -> tuple[Meta, Arrays]:
+        """Returns the newest checkpoint's meta, and every array under its path.
 
-    def restore(self, like: Any) -> Any:
-        """Returns the newest state as a tree like the one given (of arrays or shapes)."""
-        found = self.arrays()
-        leaves, tree = jax.tree_util.tree_flatten_with_path(like)
-        expected = {_name(path): (leaf.shape, leaf.dtype) for path, leaf in leaves}
-        stored = {name: (value.shape, value.dtype) for name, value in found.items()}
-        if stored != expected:
-            odd = sorted(
-                n for n in {*stored, *expected} if stored.get(n) != expected.get(n)
-            )
-            raise errors.ManifestMismatch(
-                f"{self._folder}: arrays {odd[:8]} are not what this run has: "
-                "another network or algorithm"
-            )
-        return jax.tree.unflatten(tree, [found[_name(path)] for path, _ in leaves])
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """Returns every stored array of the newest checkpoint under its path."""
-        step = self._step()
-        found = self._manager.restore(
-            step, args=ocp.args.Composite(state=ocp.args.StandardRestore())
-        )["state"]
-        return {name: np.asarray(value) for name, value in found.items()}
-
-    def _step(self) -> int:
-        step = self.latest()
-        if step is None:
+        ConfigError if there is no checkpoint. FormatError if the newest one is damaged; the
+        message names the newest intact one.
+        """
+        update = self.latest()
+        if update is None:
             raise errors.ConfigError(
                 f"{self._folder}: expected a checkpoint, found none"
             )
-        return step
+        try:
+            return self._read(update)
+        except errors.FormatError as error:
+            raise errors.FormatError(f"{error}. {self._remedy(update)}") from error
+
+    def _read(self, update: int) -> tuple[Meta, Arrays]:
+        folder = self._folder / str(update)
+        items = {
+            "state": ocp.args.StandardRestore(),
+            "meta": ocp.args.JsonRestore(),
+        }
+        if _has_digests(folder):
+            items["digests"] = ocp.args.JsonRestore()
+        stored = _guarded(
+            folder,
+            lambda: self._manager.restore(update, args=ocp.args.Composite(**items)),
+        )
+        arrays = {name: np.asarray(value) for name, value in stored["state"].items()}
+        if "digests" in items:
+            expected = stored["digests"]
+            actual = _digests(stored["meta"], arrays)
+            if lines := runs.differences(actual, expected):
+                names = [line.split(":")[0] for line in lines]
+                raise errors.FormatError(
+                    f"{folder}: the checkpoint is damaged: {names[:4]} differ from the "
+                    "digests stored with them"
+                )
+        return checked_meta(stored["meta"], folder), arrays
+
+    def _remedy(self, damaged: int) -> str:
+        """Says which checkpoint can be used instead, if there is one."""
+        for update in sorted(map(int, self._manager.all_steps()), reverse=True):
+            if update >= damaged:
+                continue
+            try:
+                self._read(update)
+            except errors.FormatError:
+                continue
+            return (
+                f"The newest intact checkpoint is {self._folder / str(update)}; to use "
+                f"it, delete {self._folder / str(damaged)}"
+            )
+        return (
+            "No other checkpoint of this run is intact; train again in another folder"
+        )
 
 
-def open_meta(folder: Path) -> Meta:
-    """Returns the meta of a run's newest checkpoint; ConfigError where there is none."""
-    _exists(folder)
+def load(folder: Path) -> tuple[Meta, Arrays]:
+    """Returns the newest checkpoint of a run: its meta, and its arrays under their paths."""
+    if not (folder / run_folder.CHECKPOINTS).is_dir():
+        raise errors.ConfigError(
+            f"{folder}: expected a folder that `starmill train` wrote, with "
+            f"{run_folder.CHECKPOINTS}/ in it"
+        )
     with Store(folder) as store:
-        return store.meta()
+        return store.load()
 
 
-def load(folder: Path) -> tuple[Meta, dict[str, np.ndarray]]:
-    """Returns the newest checkpoint of a run: its meta, and arrays under their paths."""
-    _exists(folder)
-    with Store(folder) as store:
-        return store.meta(), store.arrays()
+def restore(arrays: Arrays, like: Any, where: Path) -> Any:
+    """Returns stored arrays as a tree like the given one (of arrays or shapes).
+
+    ManifestMismatch unless both have the same paths, shapes and dtypes.
+    """
+    leaves, tree = jax.tree_util.tree_flatten_with_path(like)
+    expected = {_name(path): (leaf.shape, leaf.dtype) for path, leaf in leaves}
+    stored = {name: (value.shape, value.dtype) for name, value in arrays.items()}
+    if stored != expected:
+        names = sorted(
+            name
+            for name in {*stored, *expected}
+            if stored.get(name) != expected.get(name)
+        )
+        raise errors.ManifestMismatch(
+            f"{where}: the checkpoint belongs to another network or algorithm: arrays "
+            f"{names[:8]} differ from this run's"
+        )
+    return jax.tree.unflatten(tree, [arrays[_name(path)] for path, _ in leaves])
 
 
 def graft(
-    arrays: dict[str, np.ndarray], like: Any, prefix: str
+    arrays: Mapping[str, NDArray[Any]], like: Any, prefix: str
 ) -> tuple[Any, list[str]]:
-    """Returns the tree with every leaf found under `prefix` put in, and the paths not found.
+    """Returns a tree with the arrays under `prefix` put in, and the paths that are missing.
 
-    ManifestMismatch, naming them, if found leaves have other shapes: another network.
+    Leaves that are missing are left as in `like`. ManifestMismatch names arrays of other
+    shapes, which belong to another network.
     """
     leaves, tree = jax.tree_util.tree_flatten_with_path(like)
-    out, missing, wrong = [], [], []
+    grafted, missing, wrong = [], [], []
     for path, leaf in leaves:
         name = f"{prefix}/{_name(path)}"
         if name not in arrays:
             missing.append(name)
-            out.append(leaf)
+            grafted.append(leaf)
             continue
-        found = arrays[name]
-        if found.shape != leaf.shape:
-            wrong.append(f"{name}: {found.shape} -> {leaf.shape}")
-        out.append(jax.numpy.asarray(found))
+        array = arrays[name]
+        if array.shape != leaf.shape:
+            wrong.append(f"{name}: {array.shape} -> {leaf.shape}")
+        grafted.append(jax.numpy.asarray(array))
     if wrong:
         raise errors.ManifestMismatch(
-            "checkpoint is of another network: " + "; ".join(wrong[:8])
+            "the checkpoint belongs to another network: " + "; ".join(wrong[:8])
         )
-    return jax.tree.unflatten(tree, out), missing
+    return jax.tree.unflatten(tree, grafted), missing
 
 
-def check_schema(meta: Meta, settings: settings_lib.ConverterSettings) -> None:
-    """Raises ManifestMismatch, array by array, unless data and checkpoint agree."""
+def check_schema(meta: Meta, settings: ConverterSettings) -> None:
+    """Raises ManifestMismatch, array by array, unless dataset and checkpoint agree."""
     fingerprint = specs.fingerprint(settings)
     if meta.fingerprint == fingerprint:
         return
@@ -185,36 +237,64 @@ def check_schema(meta: Meta, settings: settings_lib.ConverterSettings) -> None:
         {key: spec.to_json() for key, spec in theirs.items()},
     )
     raise errors.ManifestMismatch(
-        f"checkpoint was trained with schema {meta.fingerprint[:12]}, the dataset has "
-        f"{fingerprint[:12]}:\n  " + "\n  ".join(lines[:20])
+        f"the checkpoint was trained with schema {meta.fingerprint[:12]}, the dataset "
+        f"has {fingerprint[:12]}:\n  " + "\n  ".join(lines[:20])
     )
 
 
 def check_dataset(meta: Meta, reference: str) -> None:
-    """Raises ManifestMismatch unless a run goes on with the dataset it began with."""
+    """Raises ManifestMismatch unless training continues on the dataset it began with."""
     if meta.dataset != reference:
         raise errors.ManifestMismatch(
-            f"checkpoint was trained on {meta.dataset}, this is {reference}: "
-            "a run goes on with the dataset it began with; start another with --init"
+            f"the checkpoint was trained on {meta.dataset}, this is {reference}: a run "
+            "continues on the dataset it began with; start another run with --init"
         )
 
 
-def checked_meta(found: Any, where: Path) -> Meta:
-    """Returns what was read as a `Meta`; FormatError where keys are missing or unknown."""
+def checked_meta(values: Any, where: Path) -> Meta:
+    """Returns stored values as a `Meta`; FormatError if keys are missing or unknown."""
     names = {field.name for field in dataclasses.fields(Meta)}
-    if not isinstance(found, dict) or set(found) != names:
+    if not isinstance(values, dict) or set(values) != names:
+        keys = sorted(values) if isinstance(values, dict) else type(values).__name__
         raise errors.FormatError(
-            f"{where}: expected the meta's keys {sorted(names)}, found "
-            f"{sorted(found) if isinstance(found, dict) else type(found).__name__}"
+            f"{where}: expected the meta's keys {sorted(names)}, found {keys}"
         )
-    return Meta(**found)
+    return Meta(**values)
 
 
-def _exists(folder: Path) -> None:
-    if not (folder / FOLDER).is_dir():
-        raise errors.ConfigError(
-            f"{folder}: expected a folder that `starmill train` made, with {FOLDER}/ in it"
-        )
+def _guarded(where: Path, action: Callable[[], _Result]) -> _Result:
+    """Returns the action's result; a FormatError in place of what damaged files raise."""
+    try:
+        return action()
+    except _DAMAGE as error:
+        # tensorstore's messages run to pages; their first line says enough.
+        (reason, *_) = str(error).splitlines() or [""]
+        raise errors.FormatError(
+            f"{where}: the checkpoint is damaged or incomplete: "
+            f"{type(error).__name__}: {reason[:200]}"
+        ) from error
+
+
+def _has_digests(folder: Path) -> bool:
+    """Returns whether a checkpoint was written with digests, even if they are lost."""
+    index = folder / "_CHECKPOINT_METADATA"
+    listed = index.is_file() and b'"digests"' in index.read_bytes()
+    return listed or (folder / "digests").exists()
+
+
+def _digests(meta: Mapping[str, Any], arrays: Arrays) -> dict[str, Any]:
+    """Returns the sha256 of the meta, and of each array with its dtype and shape."""
+    text = json.dumps(meta, sort_keys=True)
+    return {
+        "meta": hashlib.sha256(text.encode()).hexdigest(),
+        "arrays": {name: _array_digest(array) for name, array in arrays.items()},
+    }
+
+
+def _array_digest(array: NDArray[Any]) -> str:
+    digest = hashlib.sha256(f"{array.dtype.str}{array.shape}".encode())
+    digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
 
 
 def _flat(tree: Any) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""What a run writes down as it goes: a CSV, TensorBoard events, and a picture of the curves.
+"""The metrics of a run: a CSV, TensorBoard events, and a picture of the curves.
 
-In: a dict of numbers per logged update. Out: files in the run's folder. The CSV holds no
-times, so the same run gives the same bytes, resumed or not.
+In: a dict of numbers for each logged update. Out: files in the run's folder. The CSV holds no
+times, so a run gives the same bytes whether or not it was interrupted.
 """
 
 import csv
@@ -24,7 +24,7 @@ Row = dict[str, float]
 
 
 class Journal:
-    """Appends rows. On a resumed run, rows after the checkpoint are cut off first."""
+    """Appends rows. When a run continues, rows after its checkpoint are removed first."""
 
     def __init__(self, folder: Path, *, update: int = 0) -> None:
         self._folder = folder
@@ -38,13 +38,13 @@ class Journal:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Closes the event file, and draws the curves."""
+        """Closes the event file and draws the curves."""
         self._events.close()
         if self._rows:
             (self._folder / CURVES).write_text(curves(self._rows), encoding="utf-8")
 
     def add(self, update: int, frames: int, metrics: Mapping[str, float]) -> None:
-        """Writes one row: update, frames, then metrics by name."""
+        """Writes one row: update, frames, then the metrics by name."""
         row = {"update": float(update), "frames": float(frames)}
         row |= {name: float(metrics[name]) for name in sorted(metrics)}
         new_columns = self._rows and set(row) != set(self._rows[-1])
@@ -69,7 +69,7 @@ class Journal:
 
 
 def read_rows(path: Path) -> list[Row]:
-    """Returns a CSV's rows as numbers; empty cells are left out, no file has no rows."""
+    """Returns the rows of a CSV without their empty cells; none if there is no file."""
     if not path.exists():
         return []
     with path.open(encoding="utf-8", newline="") as file:
@@ -80,10 +80,10 @@ def read_rows(path: Path) -> list[Row]:
 
 
 class EventWriter:
-    """A TensorBoard event file, written by hand: TFRecords of small protobuf messages.
+    """Writes a TensorBoard event file without TensorFlow: TFRecords of protobuf messages.
 
-    Event: wall_time (1, double), step (2, varint), file_version (3) or summary (5); a summary
-    has values (1), each a tag (1) and a simple_value (2, float).
+    An Event has wall_time (1, double), step (2, varint), and file_version (3) or summary (5). A
+    summary has values (1), each with a tag (1) and a simple_value (2, float).
     """
 
     def __init__(self, path: Path) -> None:
@@ -112,7 +112,7 @@ class EventWriter:
 
 
 def curves(rows: Sequence[Row], columns: int = 3) -> str:
-    """Returns an SVG with one small chart for each metric over frames."""
+    """Returns an SVG with a small chart over frames for each metric."""
     names = [n for n in rows[-1] if n not in ("update", "frames")]
     width, height, gap = 300, 150, 34
     lines = -(-len(names) // columns)

@@ -1,11 +1,11 @@
-"""The optimiser: Adam, its schedule, and clipping on either side of it.
+"""The optimizer: Adam, its schedule, and clipping before or after it.
 
-In: a `Config` in frames, as the paper counts. Out: an optax transformation, and the
-learning rate by number of updates.
+In: an `OptimizerConfig`, which counts in frames as the paper does. Out: an optax transformation, and
+the learning rate of each update. After k frames it is
 
     rate(k) = rate0 / 2 * (cos(pi k / frames) + 1) * min(1, k / ramp_in)
 
-Departs: the schedule is printed as rate0 / 2 cos(...) + 0.5, which does not end at 0.
+Departs: the paper prints the schedule as rate0 / 2 cos(...) + 0.5, which does not end at 0.
 """
 
 import dataclasses
@@ -21,16 +21,20 @@ CLIPS = ("before", "after", "none")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Config:
-    """How parameters move. Defaults: the paper's behaviour cloning.
+class OptimizerConfig:
+    """How parameters move. Defaults are those of the paper's behaviour cloning.
 
-    learning_rate: at the top of the schedule.
-    frames: over which the cosine falls to 0; training stops there.
-    ramp_in: frames of linear warm-up, 0 for none.
-    b1, b2, eps: Adam's.
-    clip: "before" Adam, on the gradient; "after", on its step before the rate; or "none".
-    clip_norm: the global norm clipped to.
-    weight_decay: decoupled (AdamW); behaviour cloning's penalty is in its loss instead.
+    Attributes:
+        learning_rate: the schedule's highest rate (rate0).
+        frames: over which the cosine falls to 0. Training stops there.
+        ramp_in: frames of linear warm-up; 0 for none.
+        b1: Adam's decay of the gradient's mean.
+        b2: Adam's decay of its square's mean.
+        eps: Adam's epsilon.
+        clip: "before" Adam, on the gradient; "after" Adam, on its step before the rate is
+            applied; or "none".
+        clip_norm: the global norm to clip to.
+        weight_decay: decoupled (AdamW). Behaviour cloning has a penalty in its loss instead.
     """
 
     learning_rate: float = 5e-4
@@ -54,18 +58,20 @@ class Config:
             problems.append(f"ramp_in: expected 0 or more, found {self.ramp_in}")
         for name in ("learning_rate", "clip_norm"):
             if not getattr(self, name) > 0:
-                problems.append(f"{name}: must be positive, is {getattr(self, name)}")
+                problems.append(
+                    f"{name}: must be positive, found {getattr(self, name)}"
+                )
         if problems:
             raise errors.ConfigError("optim: " + "; ".join(problems))
 
 
 def schedule(
-    config: Config, frames_per_update: int
+    config: OptimizerConfig, frames_per_update: int
 ) -> Callable[[jax.Array | int], jax.Array]:
-    """Returns the learning rate of an update, counted from 0; k is the frames before it."""
+    """Returns the learning rate as a function of the update, counted from 0."""
 
     def rate(update: jax.Array | int) -> jax.Array:
-        # Floats all the way: the paper's 1e10 frames do not fit in jax's int32.
+        # Floats throughout: the paper's 1e10 frames do not fit in JAX's int32.
         seen = jnp.asarray(update, jnp.float32) * float(frames_per_update)
         done = jnp.clip(seen / float(config.frames), 0.0, 1.0)
         value = config.learning_rate / 2 * (jnp.cos(jnp.pi * done) + 1)
@@ -76,8 +82,10 @@ def schedule(
     return rate
 
 
-def optimizer(config: Config, frames_per_update: int) -> optax.GradientTransformation:
-    """Returns gradients -> updates to add to the parameters."""
+def build(
+    config: OptimizerConfig, frames_per_update: int
+) -> optax.GradientTransformation:
+    """Returns the transformation from gradients to what is added to the parameters."""
     adam = optax.scale_by_adam(config.b1, config.b2, config.eps)
     clip = optax.clip_by_global_norm(config.clip_norm)
     chain = {

@@ -1,9 +1,10 @@
-"""How well a policy predicts games it has not seen, and what counting alone would give.
+"""How well a policy predicts games it has not seen, beside what counting alone would give.
 
-In: parameters and a dataset's held-out split. Out: per argument accuracy and cross-entropy, beside
-the unigram baseline's; the value's sign accuracy in each half of games; and intervals, by
-resampling whole games. A cross-entropy is per action that has the argument (unit_tags: the sum
-over its slots), in nats.
+In: parameters, held-out episodes and the training games. Out: JSON with each argument's accuracy
+and cross-entropy, those of the unigram baseline, and the accuracy of the value's sign in each
+half of games. All numbers have intervals, from resampling whole games. A cross-entropy is in nats
+for each action that has the argument (for unit_tags, the sum over its slots).
+Must not know: files, and how training works.
 """
 
 import dataclasses
@@ -18,24 +19,35 @@ from numpy.typing import NDArray
 
 from starmill.learners import rollouts
 from starmill.learners.algorithms import contract
+from starmill.learners.algorithms.contract import AlgorithmConfig
 from starmill.learners.networks import policy
+from starmill.learners.networks.parameters import Params
+from starmill.learners.networks.scoring import ARGUMENTS
 from starmill.schema import errors, specs
 from starmill.schema.episode import LAST
-from starmill.schema.loader import dataset
 from starmill.schema.loader.batch_options import BatchOptions
+from starmill.schema.loader.dataset import Dataset
 
-# Sums per episode that everything else is made of.
+# Sums for each episode, from which all other numbers follow.
 Sums = dict[str, NDArray[np.float64]]
-_ACTIONS = tuple(f"action/{name}" for name in policy.ARGUMENTS)
-# Additive smoothings that the baseline may choose from, with the held-out games in view: the
-# choice is in its favour.
+_ACTIONS = tuple(f"action/{name}" for name in ARGUMENTS)
+# Additive smoothings of the unigram baseline. The best one on the held-out games is used, which
+# is a choice in the baseline's favour.
 SMOOTHINGS = (1.0, 0.1, 0.01, 0.001)
-RESAMPLES, INTERVAL = 1000, (2.5, 97.5)
+RESAMPLES, INTERVAL_PERCENTILES = 1000, (2.5, 97.5)
+# Steps of a rollout that are scored: as many as a chunk of the dataset has.
+ROLLOUT = 32
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """A number and its 95% interval."""
+    """A number and its 95% interval.
+
+    Attributes:
+        value: the estimate; NaN, like the others, if there is nothing to estimate it from.
+        low: the interval's lower end.
+        high: the interval's upper end.
+    """
 
     value: float
     low: float
@@ -43,24 +55,25 @@ class Estimate:
 
 
 def evaluate(
-    params: contract.Params,
-    config: contract.Config,
-    held_out: dataset.Dataset,
-    training: dataset.Dataset,
+    params: Params,
+    config: AlgorithmConfig,
+    held_out: Dataset,
+    training: Dataset,
     *,
-    behaviour: contract.Params | None = None,
+    behaviour: Params | None = None,
     batch_size: int = 16,
     on_batch: Callable[[int], None] = lambda frames: None,
 ) -> dict[str, Any]:
-    """Returns the evaluation as JSON: by argument, the value's, and counts.
+    """Returns the evaluation as JSON: each argument's numbers, the value's, and counts.
 
-    behaviour: where given, all but function and delay are its (the actor-critics').
+    If `behaviour` is given, it predicts all arguments but function and delay, as it does when
+    the actor-critics act. `on_batch` is called with the steps done in each batch.
     """
-    pair = (params, behaviour)
-    ours = network_sums(pair, config, held_out, batch_size, on_batch)
+    policies = (params, behaviour)
+    ours = network_sums(policies, config, held_out, batch_size, on_batch)
     base = unigram_sums(training, held_out)
     groups = games(held_out)
-    out: dict[str, Any] = {
+    result: dict[str, Any] = {
         "dataset": held_out.reference,
         "episodes": len(held_out),
         "games": len(set(groups.tolist())),
@@ -71,11 +84,11 @@ def evaluate(
     def estimate(top: NDArray[Any], bottom: NDArray[Any]) -> dict[str, float]:
         return dataclasses.asdict(ratio(top, bottom, groups))
 
-    for name in policy.ARGUMENTS:
+    for name in ARGUMENTS:
         if f"{name}/present" not in ours:
             continue
         count = base[f"{name}/present"]
-        out["arguments"][name] = {
+        result["arguments"][name] = {
             "actions": int(count.sum()),
             "accuracy": estimate(ours[f"{name}/correct"], ours[f"{name}/present"]),
             "unigram_accuracy": estimate(base[f"{name}/correct"], count),
@@ -88,58 +101,58 @@ def evaluate(
                 base[f"{name}/nats"] - ours[f"{name}/nats"], count
             ),
         }
-    out["value_sign_accuracy"] = {
+    result["value_sign_accuracy"] = {
         half: estimate(ours[f"value/{half}/right"], ours[f"value/{half}/decided"])
         for half in ("first_half", "second_half")
     }
-    return out
+    return result
 
 
 def ratio(
     top: NDArray[Any], bottom: NDArray[Any], groups: NDArray[np.int64]
 ) -> Estimate:
-    """Returns sum(top) / sum(bottom) with an interval by resampling groups, seeded."""
+    """Returns sum(top) / sum(bottom), with an interval from resampling groups (seeded)."""
     count = int(groups.max(initial=-1)) + 1
     tops = np.bincount(groups, top, count)
     bottoms = np.bincount(groups, bottom, count)
     if bottoms.sum() == 0:
         return Estimate(value=float("nan"), low=float("nan"), high=float("nan"))
-    drawn = np.random.default_rng(0).integers(0, count, (RESAMPLES, count))
-    lower = np.maximum(bottoms[drawn].sum(1), 1e-9)
-    low, high = np.percentile(tops[drawn].sum(1) / lower, INTERVAL)
+    samples = np.random.default_rng(0).integers(0, count, (RESAMPLES, count))
+    divisors = np.maximum(bottoms[samples].sum(1), 1e-9)
+    low, high = np.percentile(tops[samples].sum(1) / divisors, INTERVAL_PERCENTILES)
     value = float(tops.sum() / bottoms.sum())
     return Estimate(value=value, low=float(low), high=float(high))
 
 
-def games(data: dataset.Dataset) -> NDArray[np.int64]:
-    """Returns the number of the game that each episode is a side of."""
-    names = data.table.column("replay_id").to_pylist()
-    return np.unique(names, return_inverse=True)[1].astype(np.int64)
+def games(data: Dataset) -> NDArray[np.int64]:
+    """Returns the number of each episode's game, [episodes]; two episodes may share one."""
+    replay_ids = data.table.column("replay_id").to_pylist()
+    return np.unique(replay_ids, return_inverse=True)[1].astype(np.int64)
 
 
 def network_sums(
-    params: tuple[contract.Params, contract.Params | None],
-    config: contract.Config,
-    data: dataset.Dataset,
+    policies: tuple[Params, Params | None],
+    config: AlgorithmConfig,
+    data: Dataset,
     batch_size: int,
     on_batch: Callable[[int], None],
 ) -> Sums:
-    """Returns sums per episode over every step of the data; params: own, behaviour's."""
-    step = jax.jit(functools.partial(_frame_scores, config=config))
+    """Returns sums for each episode over all its steps; policies: own, behaviour's."""
+    score = jax.jit(functools.partial(_frame_scores, config=config))
     lengths = np.asarray(data.table.column("steps"))
     sums: Sums = {}
     for batch in _windows(data, batch_size):
-        found = {name: np.asarray(v) for name, v in step(params, batch).items()}
+        scores = {name: np.asarray(v) for name, v in score(policies, batch).items()}
         keep = batch["valid"].reshape(-1)
         number = batch["episode"].reshape(-1)[keep]
-        half = batch["step"].reshape(-1)[keep] * 2 >= lengths[number]
-        value, outcome = found.pop("value")[keep], batch["outcome"].reshape(-1)[keep]
+        is_late = batch["step"].reshape(-1)[keep] * 2 >= lengths[number]
+        value, outcome = scores.pop("value")[keep], batch["outcome"].reshape(-1)[keep]
         decided = (outcome != 0).astype(np.float64)
         right = (np.sign(value) == np.sign(outcome)) * decided
-        frames = {name: values[keep] for name, values in found.items()}
-        for name, chosen in (("first_half", ~half), ("second_half", half)):
-            frames[f"value/{name}/right"] = right * chosen
-            frames[f"value/{name}/decided"] = decided * chosen
+        frames = {name: values[keep] for name, values in scores.items()}
+        for half, is_in in (("first_half", ~is_late), ("second_half", is_late)):
+            frames[f"value/{half}/right"] = right * is_in
+            frames[f"value/{half}/decided"] = decided * is_in
         for name, values in frames.items():
             total = np.bincount(number, values, len(data)).astype(np.float64)
             sums[name] = sums[name] + total if name in sums else total
@@ -147,52 +160,54 @@ def network_sums(
     return sums
 
 
-def _windows(data: dataset.Dataset, batch_size: int) -> Iterator[rollouts.Batch]:
-    """Yields every step once, with the action before it; K is 32, a chunk's length."""
-    # The stride leaves one step of overlap: the first of each rollout is the context.
+def _windows(data: Dataset, batch_size: int) -> Iterator[rollouts.Batch]:
+    """Yields every step once as valid, with the action before it."""
+    # Rollouts overlap by one step, since the first supplies the previous action.
     options = BatchOptions(
         batch_size=batch_size,
-        rollout=33,
-        stride=32,
+        rollout=ROLLOUT + 1,
+        stride=ROLLOUT,
         sampler="sequential",
         form="compact",
     )
     for arrays in data.batches(options):
         batch = rollouts.add_previous_action(rollouts.trim_units(arrays, data.settings))
-        # The overlapping first step was scored as the last of the rollout before.
-        repeated = batch["step"][:, 0] > 0
+        # A first step that is not the episode's was scored in the rollout before.
+        is_repeated = batch["step"][:, 0] > 0
         batch["valid"] = batch["valid"].copy()
-        batch["valid"][repeated, 0] = False
+        batch["valid"][is_repeated, 0] = False
         yield batch
 
 
 def _frame_scores(
-    params: tuple[contract.Params, contract.Params | None],
+    policies: tuple[Params, Params | None],
     batch: rollouts.Batch,
-    config: contract.Config,
+    config: AlgorithmConfig,
 ) -> dict[str, jax.Array]:
-    own = contract.forward(params[0], batch, config)
-    rest = own if params[1] is None else contract.forward(params[1], batch, config)
-    out = {"value": rest.network.value(rest.latent.vector)}
+    params, behaviour = policies
+    own = contract.forward(params, batch, config)
+    rest = own if behaviour is None else contract.forward(behaviour, batch, config)
+    frames = {"value": rest.network.value(rest.latent.vector)}
     for name in own.scores.log_prob:
-        done = own if name in ("function", "delay") else rest
-        present = done.scores.present[name] * done.weight
-        out[f"{name}/present"] = present
-        out[f"{name}/nats"] = -done.scores.log_prob[name] * done.weight
-        out[f"{name}/correct"] = done.scores.correct[name] * present
-    return {name: jnp.asarray(value, jnp.float32) for name, value in out.items()}
+        forward = own if name in ("function", "delay") else rest
+        present = forward.scores.present[name] * forward.weight
+        frames[f"{name}/present"] = present
+        frames[f"{name}/nats"] = -forward.scores.log_prob[name] * forward.weight
+        frames[f"{name}/correct"] = forward.scores.correct[name] * present
+    return {name: jnp.asarray(value, jnp.float32) for name, value in frames.items()}
 
 
-def unigram_sums(training: dataset.Dataset, held_out: dataset.Dataset) -> Sums:
-    """Returns the sums per episode of a model that knows frequencies alone.
+def unigram_sums(training: Dataset, held_out: Dataset) -> Sums:
+    """Returns the sums for each episode of a model that only knows frequencies.
 
-    Every argument has its training frequencies, unit_tags those of rows over all slots, end
-    marker included; smoothing is the best of SMOOTHINGS on the held-out games.
+    It predicts every argument with its training frequency; for unit_tags, with that of rows
+    over all slots, end marker included. The smoothing is the best of SMOOTHINGS on the
+    held-out games.
     """
     sizes = _sizes(held_out)
     counts = {name: np.zeros(size) for name, size in sizes.items()}
-    for taken in _actions(training):
-        for name, values in taken.items():
+    for arguments in _actions(training):
+        for name, values in arguments.items():
             counts[name] += np.bincount(values.reshape(-1), minlength=sizes[name])[
                 : sizes[name]
             ]
@@ -212,7 +227,7 @@ def unigram_sums(training: dataset.Dataset, held_out: dataset.Dataset) -> Sums:
         )
         sums[f"{name}/correct"] = np.asarray(
             [
-                # A whole selection is right when each of its slots is.
+                # A selection is right if each of its slots is.
                 np.sum(episode[f"{name}/all_are"](likeliest))
                 for episode in tested
             ],
@@ -221,43 +236,44 @@ def unigram_sums(training: dataset.Dataset, held_out: dataset.Dataset) -> Sums:
     return sums
 
 
-def _sizes(data: dataset.Dataset) -> dict[str, int]:
-    found = specs.action_specs(data.settings)
-    out = {}
-    for name, spec in found.items():
+def _sizes(data: Dataset) -> dict[str, int]:
+    """Returns how many values each argument can have."""
+    sizes = {}
+    for name, spec in specs.action_specs(data.settings).items():
         if not isinstance(spec.maximum, int):
             raise errors.SpecError(
                 f"{name}: expected one maximum, found {spec.maximum}"
             )
-        out[name] = spec.maximum + 1
-    return out
+        sizes[name] = spec.maximum + 1
+    return sizes
 
 
-def _actions(data: dataset.Dataset, *, flat: bool = True) -> Iterator[dict[str, Any]]:
-    """Yields, by episode, the present values of each argument, last steps left out.
+def _actions(data: Dataset, *, flat: bool = True) -> Iterator[dict[str, Any]]:
+    """Yields, for each episode, the values of each argument in the actions that have it.
 
-    Not flat: also how many actions have the argument, and a function that says which of them
-    consist of one value alone.
+    Last steps are left out. If not `flat`, also yields how many actions have the argument, and
+    a function that says which of them consist of one given value.
     """
     table = policy.argument_table(data.settings)
     keys = [key for key in _ACTIONS if key in data.specs]
-    maxima = _sizes(data)
+    sizes = _sizes(data)
     for episode in data:
         arrays = episode.read(keys=[*keys, "step_type"])
         trained = arrays["step_type"] != LAST
         takes = table[arrays["action/function"]]
-        out: dict[str, Any] = {}
-        for index, name in enumerate(policy.ARGUMENTS):
+        arguments: dict[str, Any] = {}
+        for index, name in enumerate(ARGUMENTS):
             if f"action/{name}" not in arrays:
                 continue
-            chosen = arrays[f"action/{name}"][trained & takes[:, index]]
-            chosen = np.clip(chosen, 0, maxima[name] - 1)
-            used = _used_slots(chosen, maxima[name] - 1)
-            out[name] = chosen[used]
+            values = arrays[f"action/{name}"][trained & takes[:, index]]
+            values = np.clip(values, 0, sizes[name] - 1)
+            used = _used_slots(values, sizes[name] - 1)
+            arguments[name] = values[used]
             if not flat:
-                out[f"{name}/actions"] = len(chosen)
-                out[f"{name}/all_are"] = functools.partial(_all_are, chosen, used)
-        yield out
+                arguments[f"{name}/actions"] = len(values)
+                all_are = functools.partial(_all_are, values, used)
+                arguments[f"{name}/all_are"] = all_are
+        yield arguments
 
 
 def _used_slots(values: NDArray[Any], end: int) -> NDArray[np.bool_]:
@@ -285,11 +301,12 @@ def table_lines(result: dict[str, Any]) -> Sequence[str]:
         "| argument | actions | accuracy % | unigram % | cross-entropy | unigram |",
         "|---|---|---|---|---|---|",
     ]
-    for name, found in result["arguments"].items():
+    for name, numbers in result["arguments"].items():
         lines.append(
-            f"| {name} | {found['actions']:,} | {shown(found['accuracy'], 100)} "
-            f"| {shown(found['unigram_accuracy'], 100)} | {shown(found['cross_entropy'])} "
-            f"| {shown(found['unigram_cross_entropy'])} |"
+            f"| {name} | {numbers['actions']:,} | {shown(numbers['accuracy'], 100)} "
+            f"| {shown(numbers['unigram_accuracy'], 100)} "
+            f"| {shown(numbers['cross_entropy'])} "
+            f"| {shown(numbers['unigram_cross_entropy'])} |"
         )
     for half, estimate in result["value_sign_accuracy"].items():
         lines.append(

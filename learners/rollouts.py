@@ -1,9 +1,10 @@
-"""Rollouts: what a batch is to a learner, and how time turns into discounts.
+"""Rollouts: what a batch is to a learner, and how time becomes discounts.
 
-In: a dataset's batch, a dict of arrays [B, K, ...] (see `schema.episode` for what an index of
-time means). Out: the same in the form that learners take, and small pure functions over it.
-Dense planes that follow from a few numbers never reach the device: the camera becomes its
+In: a dataset's batch, a dict of arrays [B, K, ...] (`schema.episode` says what an index of time
+means). Out: the same in the form that losses take, and small pure functions over it. What is
+large and follows from a few numbers does not reach the device: the camera plane becomes its
 rectangle, and rows of `raw_units` that no step of the batch uses are cut off.
+Must not know: networks and losses.
 """
 
 import functools
@@ -20,10 +21,10 @@ from starmill.schema.settings import ConverterSettings
 
 Batch = dict[str, Any]
 
-# Row counts of `units` that batches are cut to. Each is one compilation, so there are few.
+# Row counts that `units` are cut to. Each is compiled separately, so there are few.
 UNIT_BUCKETS = (64, 128, 256, 512)
-# The previous action is an input, but not its `world`: it made the paper's agents overfit.
-# Its units come with the units (columns last_selected, last_targeted).
+# Arguments of the previous action that are inputs. `world` is not: it made the paper's agents
+# overfit. The units come as columns of `raw_units` (last_selected, last_targeted).
 PREVIOUS = ("function", "queued", "repeat")
 
 
@@ -33,12 +34,13 @@ def prepare(
     *,
     consecutive: bool = False,
 ) -> Batch:
-    """Returns a batch as `loss` takes it, from a dataset's (dense or compact) with K + 1 steps.
+    """Returns a batch with K steps, as losses take it, from a dense or compact one with K + 1.
 
-    The step too many is there for the previous action, and dropped: it is the first, except
-    that of rollouts which begin an episode every other one (by row) keeps it and drops the
-    last instead; nothing came before it, and it must be trained on too. With `consecutive`
-    it is always the first, so that rows go on where they ended.
+    The additional step supplies the previous action, and is dropped. It is the first step,
+    with one exception: of the rollouts that begin an episode, those in even rows keep their
+    first step and drop their last, so that the first step of episodes is trained on too.
+    With `consecutive` the first step is always dropped, so that rows continue where they
+    ended.
     """
     dense = add_previous_action(trim_units(arrays, settings))
     size, steps = dense["step_type"].shape
@@ -54,9 +56,9 @@ def prepare(
 
 
 def add_previous_action(batch: Batch) -> Batch:
-    """Adds `prev_function`, `prev_queued`, `prev_repeat` [B, K]: the step before's.
+    """Adds `prev_function`, `prev_queued` and `prev_repeat` [B, K], from the step before.
 
-    They are 0 at the start of an episode, and on the first step of each row.
+    They are 0 at the start of an episode and on the first step of each row.
     """
     out = dict(batch)
     starts = batch["step_type"] == episode.FIRST
@@ -72,10 +74,10 @@ def add_previous_action(batch: Batch) -> Batch:
 def trim_units(
     arrays: Mapping[str, NDArray[Any]], settings: ConverterSettings
 ) -> Batch:
-    """Returns a dataset's batch with `units` [..., U', C], `unit_count`, `camera_corners` [..., 4].
+    """Returns a batch with `units` [..., U', C], `unit_count` [...], `camera_corners` [..., 4].
 
-    U' is the smallest bucket that holds every row used. Takes the compact form of
-    `schema.compact`, or the dense one, with any leading axes.
+    U' is the smallest bucket that holds every row used. The batch may be dense or compact
+    (`schema.loader.compact`), with any leading axes.
     """
     out = {key: np.asarray(value) for key, value in arrays.items()}
     maximum = _max_units(settings)
@@ -98,7 +100,7 @@ def trim_units(
 
 
 def bucket(rows: int, maximum: int) -> int:
-    """Returns how many unit rows to keep so that `rows` fit, at most `maximum`."""
+    """Returns how many unit rows to keep so that `rows` fit; at most `maximum`."""
     if rows > maximum:
         raise errors.SpecError(f"units: expected at most {maximum} rows, found {rows}")
     for size in UNIT_BUCKETS:
@@ -108,9 +110,10 @@ def bucket(rows: int, maximum: int) -> int:
 
 
 def camera_corners(camera: NDArray[Any]) -> NDArray[np.int32]:
-    """Returns the rectangle that a camera plane marks; planes [..., R, R] -> [..., 4].
+    """Returns the rectangle that a camera plane [..., R, R] marks, [..., 4].
 
-    Top, bottom, left, right, ends excluded; all 0 where nothing is seen.
+    The numbers are top, bottom, left and right, with the ends excluded; all 0 if no cell is
+    marked.
     """
 
     def ends(line: NDArray[np.bool_]) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -147,16 +150,18 @@ def action(batch: Batch) -> Batch:
 
 
 def policy_weight(step_type: jax.Array) -> jax.Array:
-    """Returns 1.0 where the action is trained on: everywhere but on an episode's last step."""
+    """Returns 1.0 where the action is trained on: on all but an episode's last step."""
     return (step_type != episode.LAST).astype(jnp.float32)
 
 
 def discounts(delay: jax.Array, step_type: jax.Array, gamma: float) -> jax.Array:
-    """Returns gamma[t], the discount from step t to step t + 1; shape as `delay`, [K, B].
+    """Returns gamma[t], the discount from step t to step t + 1; all arrays are [K, B].
 
-    gamma ** delay[t], `gamma` being per game loop; but 0 from the last step of an episode, and 0
-    *into* it: the reward that comes with the last step is all that follows. (What follows the
-    rollout's own last step is not known here, so gamma[K - 1] takes it to go on.)
+        gamma[t] = gamma ** delay[t], or 0 if step t or t + 1 is the last of its episode
+
+    `gamma` is per game loop. The discount is 0 *into* the last step because nothing follows
+    the reward that comes with it. gamma[K - 1] assumes that the episode continues, since the
+    step after the rollout is unknown here.
     Departs: the paper defines game_loop_delta twice; this is the reading under which its
     value definition holds.
     """
@@ -167,7 +172,7 @@ def discounts(delay: jax.Array, step_type: jax.Array, gamma: float) -> jax.Array
 
 
 def next_rewards(reward: jax.Array) -> jax.Array:
-    """Returns reward[t + 1] at t, [K, B] -> [K, B]; 0 at the rollout's end, never used there."""
+    """Returns reward[t + 1] at index t, [K, B]. It is 0, and unused, at the rollout's end."""
     return jnp.concatenate([reward[1:], jnp.zeros_like(reward[:1])])
 
 

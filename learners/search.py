@@ -1,8 +1,8 @@
-"""Sampled MuZero search at inference: better function and delay from value and latent model.
+"""Sampled MuZero search when acting: a better function and delay from the latent model.
 
-In: a model as three functions over latents, and root latents [B, D]. Out: one chosen action
-each. The tree acts on K slots; what each slot of a node means rides in the node's embedding,
-so plain mctx can search an action space of any size (Hubert et al. 2021).
+In: a `Model` as three functions over latents, and root latents [B, D]. Out: one action for each
+root. The tree acts on K slots. Each node's embedding says what its slots mean, so plain mctx can
+search an action space of any size (Hubert et al. 2021).
 Paper: "MuZero Supervised with MCTS at inference time": 20 sampled actions.
 """
 
@@ -22,10 +22,13 @@ Actions = Any  # a pytree of arrays, [B, ...] or [B, K, ...]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Config:
-    """actions: K, sampled at each node (paper: 20). simulations: of a search.
+class SearchConfig:
+    """How large a search is.
 
-    depth: of the tree; None for no limit but the simulations.
+    Attributes:
+        actions: K, the actions sampled at each node (paper: 20).
+        simulations: of each search.
+        depth: the tree's greatest depth; None to let the simulations alone limit it.
     """
 
     actions: int = 20
@@ -36,7 +39,7 @@ class Config:
         """Checks ranges."""
         if self.actions < 1 or self.simulations < 1:
             raise errors.ConfigError(
-                "mcts: actions and simulations must be at least 1, are "
+                "search: actions and simulations must be at least 1, found "
                 f"{self.actions} and {self.simulations}"
             )
 
@@ -44,10 +47,11 @@ class Config:
 class Model(NamedTuple):
     """What a search knows of the game.
 
-    sample(key, hidden, k): k actions [B, k, ...] from the proposal beta, and
-        log(pi / beta) of each, [B, k].
-    value(hidden): [B].
-    step(hidden, action): the next hidden, reward [B], discount [B].
+    Attributes:
+        sample: (key, hidden, k) -> k actions [B, k, ...] from the proposal beta, and
+            log(pi / beta) of each, [B, k].
+        value: (hidden) -> [B].
+        step: (hidden, action) -> the next hidden, the reward [B] and the discount [B].
     """
 
     sample: Callable[[jax.Array, jax.Array, int], tuple[Actions, jax.Array]]
@@ -56,14 +60,22 @@ class Model(NamedTuple):
 
 
 class Result(NamedTuple):
-    """action [B, ...]: the chosen one. actions [B, K, ...], weights [B, K]: the improved policy."""
+    """What a search finds.
+
+    Attributes:
+        action: the best action of each root, [B, ...].
+        actions: the actions that were sampled at the root, [B, K, ...].
+        weights: how likely the improved policy finds them, [B, K].
+    """
 
     action: Actions
     actions: Actions
     weights: jax.Array
 
 
-def search(key: jax.Array, hidden: jax.Array, model: Model, config: Config) -> Result:
+def search(
+    key: jax.Array, hidden: jax.Array, model: Model, config: SearchConfig
+) -> Result:
     """Returns the action that a sampled MuZero search prefers at each root."""
     root_key, search_key = jax.random.split(key)
 
@@ -90,7 +102,7 @@ def search(key: jax.Array, hidden: jax.Array, model: Model, config: Config) -> R
         )
         return output, (hidden, actions)
 
-    found = mctx.gumbel_muzero_policy(
+    output = mctx.gumbel_muzero_policy(
         None,
         search_key,
         root,
@@ -98,17 +110,17 @@ def search(key: jax.Array, hidden: jax.Array, model: Model, config: Config) -> R
         num_simulations=config.simulations,
         max_depth=config.depth,
         max_num_considered_actions=config.actions,
-        # The slots were sampled already; noise on top would sample twice.
+        # The slots are samples already, and noise on top would sample twice.
         gumbel_scale=0.0,
     )
-    return Result(_pick(actions, found.action), actions, found.action_weights)
+    return Result(_pick(actions, output.action), actions, output.action_weights)
 
 
 def network_model(network: Network, temperature: jax.Array | float) -> Model:
-    """Returns the model of a network with a latent model: actions are (function, delay).
+    """Returns the model of a network with a latent model; actions are (function, delay).
 
-    Proposals are drawn at `temperature`; rewards within a search are 0, and nothing is
-    discounted, as in `muzero`'s targets.
+    Proposals are drawn at `temperature`. Rewards within a search are 0 and nothing is
+    discounted, as in the targets that `muzero` trains on.
     """
     heads = network.policy
 
@@ -118,10 +130,11 @@ def network_model(network: Network, temperature: jax.Array | float) -> Model:
         function = layers.choose_many(first, logits / temperature, k)
         ratio = jax.nn.log_softmax(logits) - jax.nn.log_softmax(logits / temperature)
         delays = heads.delay_logits(hidden[:, None], function)
-        late = jax.nn.log_softmax(delays) - jax.nn.log_softmax(delays / temperature)
+        delay_ratio = jax.nn.log_softmax(delays)
+        delay_ratio -= jax.nn.log_softmax(delays / temperature)
         delay = layers.choose_many(second, delays / temperature, 1)
         log_ratio = jnp.take_along_axis(ratio, function, axis=-1)
-        log_ratio += jnp.take_along_axis(late, delay, axis=-1)[..., 0]
+        log_ratio += jnp.take_along_axis(delay_ratio, delay, axis=-1)[..., 0]
         return (function, delay[..., 0] + 1), log_ratio
 
     def step(

@@ -1,8 +1,8 @@
-"""Learners: does the loader keep up, how many frames a second, and what `full` would take.
+"""Learners: whether the loader keeps up, frames per second, and the memory of `full`.
 
-Trains behaviour cloning for a few updates on a dataset made here from the tests' factories at
-the paper's shapes, so no game is needed. `tiny` is trained; `lite` runs its updates on
-one batch; `full` is compiled only, and its memory is the compiler's own account.
+Trains behaviour cloning for a few updates on a dataset that it makes from the tests' factories
+at the paper's shapes, so no game is needed. `tiny` trains on the dataset, and `lite` on one batch.
+`full` is only compiled, and the compiler reports its memory.
 """
 
 import sys
@@ -14,8 +14,10 @@ import jax
 import numpy as np
 
 from perf.row import Row
-from starmill.learners import presets, rollouts, runs, training
-from starmill.learners.networks import network as networks
+from starmill.learners import presets, rollouts, runs, splits
+from starmill.learners.learner import Learner
+from starmill.learners.networks import parameters
+from starmill.learners.networks.parameters import Params
 from starmill.schema import assembly, codec, settings, shards
 from starmill.schema.loader import dataset
 from tests.factories import records as factories
@@ -23,7 +25,7 @@ from tests.factories import records as factories
 SETTINGS = settings.UNPLUGGED
 EPISODES, STEPS = 12, 96
 UPDATES, LITE_UPDATES = 12, 2
-# The promise: under a tenth of the time of a step is spent waiting for its batch.
+# An update must spend less than a tenth of its time waiting for its batch.
 MOST_WAITING = 0.10
 FULL_FRAMES = 32
 
@@ -68,10 +70,10 @@ def _dataset(folder: Path) -> dataset.Dataset:
 def _tiny(data: dataset.Dataset, folder: Path) -> list[Row]:
     run = presets.run("bc", "tiny", SETTINGS)
     run = runs.replace(run, save_every=10**6 * run.log_every)
-    learner = training.Learner(run)
+    learner = Learner(run)
     state = learner.init()
     seconds = waited = 0.0
-    with training.batches(run, data, workers=1) as iterator:
+    with splits.batches(run, data, workers=1) as iterator:
         for number in range(1, UPDATES + 3):
             began = time.perf_counter()
             arrays = next(iterator)
@@ -101,9 +103,9 @@ def _tiny(data: dataset.Dataset, folder: Path) -> list[Row]:
 def _lite(data: dataset.Dataset) -> Row:
     run = presets.run("bc", "lite", SETTINGS)
     run = runs.replace(run, batch_size=16, accumulate=1)
-    learner = training.Learner(run)
+    learner = Learner(run)
     state = learner.init()
-    batch = rollouts.prepare(next(training.batches(run, data)), SETTINGS)
+    batch = rollouts.prepare(next(splits.batches(run, data)), SETTINGS)
     state, metrics = learner.update(state, [batch], 1)
     jax.block_until_ready(metrics)
     began = time.perf_counter()
@@ -117,7 +119,7 @@ def _lite(data: dataset.Dataset) -> Row:
 
 
 def _full() -> list[Row]:
-    """Compiles `full`'s forward pass over FULL_FRAMES frames; nothing is run."""
+    """Compiles the forward pass of `full` over FULL_FRAMES frames without running it."""
     config = presets.NETWORKS["full"]
     made = factories.episode(0, steps=FULL_FRAMES + 1, settings=SETTINGS)
     arrays = {key: value[None] for key, value in made.arrays.items()}
@@ -132,13 +134,13 @@ def _full() -> list[Row]:
         for key, value in batch.items()
     }
 
-    def forward(params: networks.Params, frames: rollouts.Batch) -> object:
-        network = networks.merge(params, config, SETTINGS)
+    def forward(params: Params, frames: rollouts.Batch) -> object:
+        network = parameters.merge(params, config, SETTINGS)
         latent = network.encode(frames)
         scores = network.policy.score(latent, rollouts.action(frames))
         return scores.log_prob, network.value(latent.vector)
 
-    shapes = networks.shapes(config, SETTINGS)
+    shapes = parameters.shapes(config, SETTINGS)
     compiled = jax.jit(forward).lower(shapes, frames).compile()
     memory = compiled.memory_analysis()
     total = memory.temp_size_in_bytes + memory.argument_size_in_bytes
@@ -152,7 +154,7 @@ def _full() -> list[Row]:
 
 
 def _parameters(size: str) -> int:
-    return networks.parameter_count(networks.shapes(presets.NETWORKS[size], SETTINGS))
+    return parameters.count(parameters.shapes(presets.NETWORKS[size], SETTINGS))
 
 
 if __name__ == "__main__":

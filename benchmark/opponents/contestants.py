@@ -27,6 +27,7 @@ from starmill.benchmark.opponents import shipped
 from starmill.benchmark.opponents.random_agent import RandomAgent
 from starmill.benchmark.opponents.specialists import Specialist
 from starmill.benchmark.opponents.styles import STYLES
+from starmill.learners import run_folder
 from starmill.schema import errors
 from starmill.schema.agent import Agent
 from starmill.schema.game_constants import DIFFICULTIES
@@ -178,9 +179,7 @@ def checkpoint_digest(path: Path) -> str:
     The newest checkpoint is the one that plays, so the rest of a run's folder (journals, older
     checkpoints) does not affect the digest.
     """
-    folder = path / "checkpoints"
-    steps = [int(child.name) for child in folder.glob("*") if child.name.isdigit()]
-    return tree_digest(folder / str(max(steps)) if steps else path)
+    return tree_digest(run_folder.newest_checkpoint(path) or path)
 
 
 def tree_digest(path: Path) -> str:

@@ -1,5 +1,6 @@
-"""The training losses, one algorithm per module.
+"""The training losses, one algorithm a module.
 
-Enters: parameters and a batch of rollouts. Leaves: a scalar loss and metrics.
-Must not know: files, datasets and games.
+Enters: parameters, a batch of rollouts and what an algorithm carries from one update to the
+next. Leaves: a scalar loss, metrics and the new carry.
+Must not know: optimizers, files, datasets and games.
 """

@@ -1,22 +1,35 @@
-"""Advantage-weighted regression: cloning, weighted by how the game went against expectation.
+"""Advantage-weighted regression: cloning, weighted by how much better the game went than expected.
 
-In: rollouts. Weight: exp((outcome - V(s)) / temperature), cut; V is learnt beside it.
+In: rollouts. Out: cloning and value losses. Each frame's cloning loss has the weight
+
+    w = min(exp((z - V(s)) / temperature), max_weight)
+
+with z the game's outcome. V is learned at the same time; no gradient flows through the weight.
 Paper: "Additional offline RL baselines" (Peng et al. 2019).
 """
 
 import dataclasses
 
+import chex
 import jax
 import jax.numpy as jnp
 
 from starmill.learners.algorithms import bc, contract
-from starmill.learners.algorithms.contract import Carry, LossOutput, Params
+from starmill.learners.algorithms.contract import Carry, LossOutput
+from starmill.learners.networks.parameters import Params
 from starmill.learners.rollouts import Batch
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Config(bc.Config):
-    """temperature: of the weight. max_weight: where it is cut (Peng et al.: 20)."""
+    """How advantages become weights.
+
+    Attributes:
+        value_weight: of the value's loss.
+        weight_penalty: times the sum of squared parameters.
+        temperature: divides the advantage; higher values make the weights more alike.
+        max_weight: the highest weight of a frame (Peng et al.: 20).
+    """
 
     value_weight: float = 10.0
     weight_penalty: float = 0.0
@@ -25,23 +38,31 @@ class Config(bc.Config):
 
 
 def init(seed: int, config: Config, start: Params | None) -> tuple[Params, Carry]:
-    """Returns fresh parameters, or those given; nothing is carried."""
+    """Returns `start` or fresh parameters; nothing is carried."""
     return bc.init(seed, config, start)
 
 
 def loss(
     params: Params, carry: Carry, batch: Batch, key: jax.Array, config: Config
 ) -> LossOutput:
-    """Returns weighted cloning and value losses; the key is not used."""
-    done = contract.forward(params, batch, config)
-    value = done.network.value(done.latent.vector)
-    outcome = batch["outcome"].reshape(-1)
-    advantage = outcome - jax.lax.stop_gradient(value)
-    weight = jnp.exp(advantage / config.temperature)
-    weight = jnp.minimum(weight, config.max_weight)
-    cloning = (bc.policy_loss(done.scores, done.weight, config) * weight).mean()
+    """Returns weighted cloning and value losses; the key is unused."""
+    forward = contract.forward(params, batch, config)
+    value = forward.network.value(forward.latent.vector)
+    weight = advantage_weight(value, batch["outcome"].reshape(-1), config)
+    cloning = bc.policy_loss(forward.scores, forward.weight, config)
+    cloning = (cloning * weight).mean()
     error, metrics = bc.value_loss(value, batch)
     total = cloning + config.value_weight * error.mean()
-    metrics |= contract.argument_metrics(done.scores, done.weight)
+    if config.weight_penalty:
+        total += contract.weight_penalty(params, config.weight_penalty)
+    metrics |= contract.argument_metrics(forward.scores, forward.weight)
     metrics |= {"loss": total, "policy_loss": cloning, "weight": weight.mean()}
     return total, (carry, metrics)
+
+
+def advantage_weight(value: jax.Array, outcome: jax.Array, config: Config) -> jax.Array:
+    """Returns each frame's weight [F]; no gradient flows through it."""
+    chex.assert_equal_shape([value, outcome])
+    advantage = outcome - jax.lax.stop_gradient(value)
+    weight = jnp.exp(advantage / config.temperature)
+    return jnp.minimum(weight, config.max_weight)

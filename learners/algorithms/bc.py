@@ -1,28 +1,33 @@
-"""Behaviour cloning, with an optional value function; and fine-tuning, which is the same loss.
+"""Behaviour cloning, with an optional value function. Fine-tuning has the same loss.
 
-In: rollouts. Loss: the weighted cross-entropy of the seven arguments, the mean squared error
-of the value against the undiscounted outcome, and a penalty on the parameters.
-Paper: section "Behavior cloning", appendix algorithms 1 and 2. Return-conditioned behaviour
-cloning is this with `network.condition_return`.
+In: rollouts. Out: the weighted cross-entropy of the seven arguments, plus half the mean squared
+error of the value against the undiscounted outcome, plus a penalty on the parameters:
+
+    L = mean(-sum_a w_a log pi(a)) + w_V mean((V - z)^2) / 2 + w_2 sum(theta^2)
+
+With `network.condition_return` this is return-conditioned behaviour cloning.
+Paper: section "Behavior cloning", appendix algorithms 1 and 2.
 """
 
 import dataclasses
 from collections.abc import Mapping
 
+import chex
 import jax
 import jax.numpy as jnp
 
 from starmill.learners.algorithms import contract
 from starmill.learners.algorithms.contract import (
+    AlgorithmConfig,
     Carry,
     LossOutput,
     Metrics,
-    Params,
 )
-from starmill.learners.networks import network, policy
+from starmill.learners.networks.parameters import Params
+from starmill.learners.networks.scoring import Scores
 from starmill.learners.rollouts import Batch
 
-# The published configuration's loss weights; unit_tags is a mean over its slots.
+# Paper: the published configuration's loss weights. unit_tags is a mean over its slots.
 ARGUMENT_WEIGHTS: Mapping[str, float] = {
     "function": 40.0,
     "delay": 9.0,
@@ -35,10 +40,12 @@ ARGUMENT_WEIGHTS: Mapping[str, float] = {
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Config(contract.Config):
-    """value_weight: of the value's loss; 0 trains none, 10 is what OAC starts from.
+class Config(AlgorithmConfig):
+    """How much the parts of the loss weigh.
 
-    weight_penalty: times the sum of squared parameters (paper: 1e-5; 0 with a value).
+    Attributes:
+        value_weight: of the value's loss; 0 trains no value, and OAC starts from 10.
+        weight_penalty: times the sum of squared parameters (paper: 1e-5; 0 with a value).
     """
 
     value_weight: float = 0.0
@@ -46,37 +53,35 @@ class Config(contract.Config):
 
 
 def init(seed: int, config: Config, start: Params | None) -> tuple[Params, Carry]:
-    """Returns fresh parameters, or those given; nothing is carried."""
-    if start is None:
-        start = network.init(seed, config.network, config.settings)
-    return start, {}
+    """Returns `start` or fresh parameters; nothing is carried."""
+    return contract.start_params(seed, config, start), {}
 
 
 def loss(
     params: Params, carry: Carry, batch: Batch, key: jax.Array, config: Config
 ) -> LossOutput:
-    """Returns the loss of a batch; the key is not used."""
-    done = contract.forward(params, batch, config)
-    total = policy_loss(done.scores, done.weight, config).mean()
-    metrics = contract.argument_metrics(done.scores, done.weight)
+    """Returns the loss of a batch; the key is unused."""
+    forward = contract.forward(params, batch, config)
+    total = policy_loss(forward.scores, forward.weight, config).mean()
+    metrics = contract.argument_metrics(forward.scores, forward.weight)
     metrics["policy_loss"] = total
     if config.value_weight:
-        value = done.network.value(done.latent.vector)
-        error, more = value_loss(value, batch)
+        value = forward.network.value(forward.latent.vector)
+        error, value_metrics = value_loss(value, batch)
         total += config.value_weight * error.mean()
-        metrics |= more
+        metrics |= value_metrics
     if config.weight_penalty:
-        squares = sum(jnp.vdot(leaf, leaf) for leaf in jax.tree.leaves(params))
-        total += config.weight_penalty * squares
+        total += contract.weight_penalty(params, config.weight_penalty)
     return total, (carry, {"loss": total, **metrics})
 
 
 def policy_loss(
-    scores: policy.Scores, weight: jax.Array, config: contract.Config
+    scores: Scores, weight: jax.Array, config: AlgorithmConfig
 ) -> jax.Array:
     """Returns each frame's weighted cross-entropy, [F]."""
     total = jnp.zeros_like(weight)
     for name, log_prob in scores.log_prob.items():
+        chex.assert_equal_shape([log_prob, weight])
         scale = ARGUMENT_WEIGHTS[name]
         if name == "unit_tags":
             raw = config.settings.raw_settings
@@ -88,6 +93,7 @@ def policy_loss(
 def value_loss(value: jax.Array, batch: Batch) -> tuple[jax.Array, Metrics]:
     """Returns half the squared error of each frame, [F] (0 in padding), and metrics."""
     outcome = batch["outcome"].reshape(-1)
+    chex.assert_equal_shape([value, outcome])
     error = 0.5 * jnp.square(value - outcome) * batch["valid"].reshape(-1)
     return error, {
         "value_loss": error.mean(),

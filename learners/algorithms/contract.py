@@ -1,76 +1,96 @@
 """What an algorithm is, and the forward pass that all of them share.
 
-An algorithm is a module with `Config`, `init` and `loss`. `loss` is pure: parameters, what
-outlives a step (`carry`), a batch of rollouts and a key go in; a scalar, the new carry and
-metrics come out. `train` does everything else. Losses are means over all B * K frames of
-the batch, absent ones counting as zero, so that gradient accumulation and sharding are exact.
+An algorithm is a module with `Config`, `init` and `loss`. `loss` is pure: parameters, the carry
+(what outlives an update), a batch of rollouts and a random key come in; a scalar, the new carry
+and metrics go out. Optimizers, devices and files are the business of `learner` and `training`.
+
+A loss is the mean over all B * K frames of the batch, to which absent frames contribute zero.
+Accumulating batches and splitting them over devices are therefore exact.
 """
 
 import dataclasses
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import jax
 import jax.numpy as jnp
 
 from starmill.learners import rollouts
-from starmill.learners.networks import network as networks
-from starmill.learners.networks import policy
+from starmill.learners.networks import parameters
+from starmill.learners.networks.network import Network, NetworkConfig
+from starmill.learners.networks.parameters import Params
+from starmill.learners.networks.policy import Latent
+from starmill.learners.networks.scoring import Action, Scores
 from starmill.learners.rollouts import Batch
 from starmill.schema.settings import UNPLUGGED, ConverterSettings
 
-Params = networks.Params
 Carry = dict[str, Any]
 Metrics = dict[str, jax.Array]
 LossOutput = tuple[jax.Array, tuple[Carry, Metrics]]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Config:
-    """What every algorithm must know; each module's own `Config` adds to it.
+class AlgorithmConfig:
+    """What every algorithm needs to know. Each module's `Config` adds its own fields.
 
-    network, settings: what the parameters are for.
-    batch_size, rollout: B and K of a batch as `loss` sees it.
-    accumulate: how many such batches make an update.
+    Attributes:
+        network: sizes of the network.
+        settings: how the dataset was converted, which fixes the shapes of observations.
+        batch_size: B, the rollouts in a batch.
+        rollout: K, the steps of a rollout as `loss` sees it.
+        accumulate: batches in one update.
     """
 
-    network: networks.Config = dataclasses.field(default_factory=networks.Config)
+    network: NetworkConfig = dataclasses.field(default_factory=NetworkConfig)
     settings: ConverterSettings = UNPLUGGED
     batch_size: int = 32
     rollout: int = 1
     accumulate: int = 1
 
 
-class Algorithm(Protocol):
-    """The shape of `bc`, `oac`, ...: modules, checked by mypy where `train` lists them."""
+ConfigT = TypeVar("ConfigT", bound=AlgorithmConfig, contravariant=True)
+
+
+class Algorithm(Protocol[ConfigT]):
+    """The shape of the modules in this package. mypy checks them where `agents` lists them."""
 
     def init(
-        self, seed: int, config: Any, start: Params | None
+        self, seed: int, config: ConfigT, start: Params | None
     ) -> tuple[Params, Carry]:
-        """Returns parameters (fresh, or those given) and the first carry."""
+        """Returns the first parameters (`start`, or fresh ones) and the first carry."""
 
     def loss(
-        self, params: Params, carry: Carry, batch: Batch, key: jax.Array, config: Any
+        self,
+        params: Params,
+        carry: Carry,
+        batch: Batch,
+        key: jax.Array,
+        config: ConfigT,
     ) -> LossOutput:
-        """Returns the loss of a batch, the next carry, and metrics."""
+        """Returns the loss of a batch, the next carry and metrics."""
 
 
 class Forward(NamedTuple):
-    """One pass over a batch; F = B * K frames, time running fastest.
+    """One pass of the network over a batch; F = B * K frames, with time running fastest.
 
-    scores: of the recorded actions. weight [F]: 1.0 where the action is trained on.
+    Attributes:
+        network: the network with the parameters in it.
+        latent: what it makes of the frames.
+        action: the recorded actions by argument, [F, ...].
+        scores: how likely the policy finds the recorded actions.
+        weight: [F], 1.0 where the action is trained on.
     """
 
-    network: networks.Network
-    latent: policy.Latent
-    action: policy.Action
-    scores: policy.Scores
+    network: Network
+    latent: Latent
+    action: Action
+    scores: Scores
     weight: jax.Array
 
 
-def forward(params: Params, batch: Batch, config: Config) -> Forward:
+def forward(params: Params, batch: Batch, config: AlgorithmConfig) -> Forward:
     """Runs the network over rollouts [B, K, ...] and scores the recorded actions."""
-    batch = inputs(batch, config)
-    network = networks.merge(params, config.network, config.settings)
+    batch = add_target_return(batch, config)
+    network = parameters.merge(params, config.network, config.settings)
     latent, _ = network.unroll(batch)
     action = rollouts.action(rollouts.flatten(batch))
     scores = network.policy.score(latent, action)
@@ -78,32 +98,57 @@ def forward(params: Params, batch: Batch, config: Config) -> Forward:
     return Forward(network, latent, action, scores, weight)
 
 
-def inputs(batch: Batch, config: Config) -> Batch:
-    """Adds what the network takes and the batch may lack."""
+def start_params(seed: int, config: AlgorithmConfig, start: Params | None) -> Params:
+    """Returns the parameters to start from, or fresh ones if there are none."""
+    if start is not None:
+        return start
+    return parameters.init(seed, config.network, config.settings)
+
+
+def add_target_return(batch: Batch, config: AlgorithmConfig) -> Batch:
+    """Adds `target_return` [B, K] if the network is told the outcome: 1 loss, 2 draw, 3 win."""
     if config.network.condition_return and "target_return" not in batch:
-        batch = {**batch, "target_return": batch["outcome"] + 2}  # 1 loss, 2, 3 win
+        return {**batch, "target_return": batch["outcome"] + 2}
     return batch
 
 
-def argument_metrics(scores: policy.Scores, weight: jax.Array) -> Metrics:
-    """Returns mean cross-entropy by argument, where it is present, and a few more."""
-    out = {}
+def next_target(
+    params: Params, target: Params, calls: jax.Array, period: jax.Array | int
+) -> Params:
+    """Returns the target network: `params` at each `period`-th call, else `target`."""
+    due = calls % period == 0
+    return jax.tree.map(
+        lambda new, old: jnp.where(due, new, old), jax.lax.stop_gradient(params), target
+    )
+
+
+def weight_penalty(params: Params, scale: float) -> jax.Array:
+    """Returns `scale` times the sum of the squared parameters."""
+    squares = [jnp.vdot(leaf, leaf) for leaf in jax.tree.leaves(params)]
+    return scale * jnp.asarray(sum(squares))
+
+
+def argument_metrics(scores: Scores, weight: jax.Array) -> Metrics:
+    """Returns each argument's mean cross-entropy over the actions that have it, and more.
+
+    Accuracy and entropy are only of function and delay: on a CPU, those of unit_tags and
+    world would cost as much as their loss. `prediction` measures all of them.
+    """
+    metrics = {}
     for name, log_prob in scores.log_prob.items():
         present = scores.present[name] * weight
         count = jnp.maximum(present.sum(), 1.0)
-        out[f"cross_entropy/{name}"] = -(log_prob * weight).sum() / count
-        # Not of unit_tags and world: on a CPU these cost as much as their loss.
-        # `evaluate` has them all.
+        metrics[f"cross_entropy/{name}"] = -(log_prob * weight).sum() / count
         if name in ("function", "delay"):
-            out[f"accuracy/{name}"] = (scores.correct[name] * weight).sum() / count
-            out[f"entropy/{name}"] = (scores.entropy[name] * weight).sum() / count
+            metrics[f"accuracy/{name}"] = (scores.correct[name] * weight).sum() / count
+            metrics[f"entropy/{name}"] = (scores.entropy[name] * weight).sum() / count
     impossible = sum((x * weight).sum() for x in scores.impossible.values())
-    out["impossible_arguments"] = jnp.asarray(impossible)
-    return out
+    metrics["impossible_arguments"] = jnp.asarray(impossible)
+    return metrics
 
 
 def sign_accuracy(values: jax.Array, outcome: jax.Array) -> jax.Array:
-    """Returns the share of decided steps whose value has the outcome's sign."""
+    """Returns the share of steps of decided games whose value has the outcome's sign."""
     decided = outcome != 0
     right = (jnp.sign(values) == jnp.sign(outcome)) & decided
     return right.sum() / jnp.maximum(decided.sum(), 1)

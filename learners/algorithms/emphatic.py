@@ -2,41 +2,46 @@
 
     F[t] = F[t-N] * prod_{p=1}^{N} gamma[t-p] rho[t-p] + 1
 
-In: gamma * rho of a rollout's steps, [K, B], and what the rollout before it left. Out: F [K, B],
-and what to give to the next. A fresh stream, and the first N steps of an episode, have F = 1:
-gamma is 0 where an episode ends, so the product is.
-Paper: appendix "Emphatic Offline Actor-Critic"; gamma[t-p+1] there is the discount into
+In: gamma * rho of a rollout's steps, [K, B], and the state after the rollout before it. Out: F of
+the same steps, and the state for the rollout after it. F is 1 on the first N steps of a stream,
+and also on the first N steps of an episode, because gamma is 0 where the one before it ends.
+Paper: appendix "Emphatic Offline Actor-Critic". Its gamma[t-p+1] is the discount into step
 t-p+1, which is gamma[t-p] here.
 """
 
 from typing import NamedTuple
 
+import chex
 import jax
 import jax.numpy as jnp
 
 
-class State(NamedTuple):
+class TraceState(NamedTuple):
     """The last N steps before a rollout, oldest first.
 
-    factors: gamma * rho, [N, B]. traces: F, [N, B].
+    Attributes:
+        factors: gamma * rho, [N, B].
+        traces: F, [N, B].
     """
 
     factors: jax.Array
     traces: jax.Array
 
 
-def initial(steps: int, batch_size: int) -> State:
-    """Returns the state of streams that just began."""
+def initial(steps: int, batch_size: int) -> TraceState:
+    """Returns the state of streams that just began; `steps` is N."""
     shape = (steps, batch_size)
-    return State(jnp.zeros(shape, jnp.float32), jnp.ones(shape, jnp.float32))
+    return TraceState(jnp.zeros(shape, jnp.float32), jnp.ones(shape, jnp.float32))
 
 
-def emphatic(factors: jax.Array, state: State) -> tuple[jax.Array, State]:
+def emphatic(factors: jax.Array, state: TraceState) -> tuple[jax.Array, TraceState]:
     """Returns F of each step [K, B], and the state after the rollout."""
+    chex.assert_rank(factors, 2)
+    chex.assert_shape([*state], (None, factors.shape[1]))
 
-    def step(state: State, factor: jax.Array) -> tuple[State, jax.Array]:
+    def step(state: TraceState, factor: jax.Array) -> tuple[TraceState, jax.Array]:
         trace = state.traces[0] * jnp.prod(state.factors, axis=0) + 1.0
-        return State(
+        return TraceState(
             jnp.concatenate([state.factors[1:], factor[None]]),
             jnp.concatenate([state.traces[1:], trace[None]]),
         ), trace

@@ -1,35 +1,42 @@
-"""MuZero supervised: behaviour cloning and value through a latent model.
+"""MuZero Supervised: behaviour cloning and a value, through a latent model.
 
-In: rollouts; only the first step is encoded, h[0] = E(s[0]); then h[k+1] = L(h[k], a[k]).
-The first step's loss is behaviour cloning's, all seven arguments; later steps predict function and
-delay from h[k]. Every step predicts the value.
-Paper: sections "MuZero latent model", "MuZero Supervised", appendix algorithm 5. The search
-is in `mcts`, at inference only.
+In: rollouts. Out: the mean loss over the unrolled steps. Only the first step is encoded; the
+latent model L predicts the others from the recorded actions:
+
+    h[0] = E(s[0]),   h[k+1] = L(h[k], function[k], delay[k])
+
+The first step has behaviour cloning's loss on all seven arguments. Later steps predict function
+and delay from h[k]. Every step predicts the value. The search (`search`) only happens when acting.
+Paper: sections "MuZero latent model" and "MuZero Supervised", appendix algorithm 5.
+Departs: value targets are not discounted, so that they agree with the paper's L_MSE.
 """
 
 import dataclasses
 
+import chex
 import jax
 import jax.numpy as jnp
 
 from starmill.learners import rollouts
 from starmill.learners.algorithms import bc, contract
-from starmill.learners.algorithms.contract import Carry, LossOutput, Params
-from starmill.learners.networks import network as networks
+from starmill.learners.algorithms.contract import AlgorithmConfig, Carry, LossOutput
+from starmill.learners.networks import parameters
+from starmill.learners.networks.parameters import Params
 from starmill.learners.rollouts import Batch
 from starmill.schema import episode
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Config(contract.Config):
-    """unroll: steps of the rollout that are predicted, the encoded one included.
+class Config(AlgorithmConfig):
+    """How far the model is unrolled, and what the value's target is.
 
-    bootstrap: where the episode goes on after the rollout, the value's target is the target
-        network's at the rollout's last step (the paper's n = 512, with rollout n + 1); without,
-        it is always the outcome, which is the same for episodes shorter than n.
-    target_period: updates between copies to the target network.
-    value_weight: as in behaviour cloning with a value.
-    Departs: targets are not discounted, so that they agree with the paper's L_MSE.
+    Attributes:
+        unroll: steps of the rollout that are predicted, including the encoded one.
+        bootstrap: whether the target network's value at the rollout's last step is the target
+            where the episode continues after it (the paper's n = 512, with a rollout of n + 1).
+            Otherwise, and for episodes that end within the rollout, the target is the outcome.
+        target_period: updates between copies of the parameters to the target network.
+        value_weight: of the value's loss, as in behaviour cloning with a value.
     """
 
     rollout: int = 6
@@ -40,22 +47,22 @@ class Config(contract.Config):
 
 
 def init(seed: int, config: Config, start: Params | None) -> tuple[Params, Carry]:
-    """Returns parameters with a latent model, and the target network."""
-    if start is None:
-        start = networks.init(seed, config.network, config.settings)
+    """Returns parameters with a latent model; the carry is the target network, if any."""
+    params = contract.start_params(seed, config, start)
     carry: Carry = {"calls": jnp.zeros((), jnp.int32)}
     if config.bootstrap:
-        carry["target"] = jax.tree.map(jnp.copy, start)
-    return start, carry
+        carry["target"] = jax.tree.map(jnp.copy, params)
+    return params, carry
 
 
 def loss(
     params: Params, carry: Carry, batch: Batch, key: jax.Array, config: Config
 ) -> LossOutput:
-    """Returns the mean loss over the unrolled steps; the key is not used."""
-    batch = contract.inputs(batch, config)
+    """Returns the mean loss over the unrolled steps; the key is unused."""
+    batch = contract.add_target_return(batch, config)
     alive = still_alive(batch["step_type"]) * batch["valid"]  # [B, K]
     targets = _value_targets(carry, batch, alive, config)
+    chex.assert_equal_shape([alive, targets])
     first = contract.forward(
         params, {name: value[:, :1] for name, value in batch.items()}, config
     )
@@ -89,7 +96,7 @@ def loss(
 
 
 def still_alive(step_type: jax.Array) -> jax.Array:
-    """Returns 1.0 for steps [B, K] of the episode that the rollout starts in."""
+    """Returns 1.0 for the steps [B, K] of the episode that the rollout starts in."""
     ended = jnp.cumsum(step_type == episode.LAST, axis=1)
     before = jnp.concatenate([jnp.zeros_like(ended[:, :1]), ended[:, :-1]], axis=1)
     return (before == 0).astype(jnp.float32)
@@ -105,11 +112,11 @@ def _value_targets(
     outcome = batch["outcome"].astype(jnp.float32)
     if not config.bootstrap:
         return outcome
-    network = networks.merge(carry["target"], config.network, config.settings)
+    network = parameters.merge(carry["target"], config.network, config.settings)
     last = {name: value[:, -1] for name, value in batch.items()}
     value = network.value(network.encode(last).vector)
-    goes_on = alive[:, -1] * rollouts.policy_weight(batch["step_type"][:, -1])
-    targets = jnp.where(goes_on[:, None] > 0, value[:, None], outcome)
+    continues = alive[:, -1] * rollouts.policy_weight(batch["step_type"][:, -1])
+    targets = jnp.where(continues[:, None] > 0, value[:, None], outcome)
     return jax.lax.stop_gradient(targets)
 
 
@@ -117,10 +124,6 @@ def _next_carry(params: Params, carry: Carry, config: Config) -> Carry:
     calls = carry["calls"] + 1
     if "target" not in carry:
         return {"calls": calls}
-    due = calls % (config.target_period * config.accumulate) == 0
-    target = jax.tree.map(
-        lambda new, old: jnp.where(due, new, old),
-        jax.lax.stop_gradient(params),
-        carry["target"],
-    )
+    period = config.target_period * config.accumulate
+    target = contract.next_target(params, carry["target"], calls, period)
     return {"calls": calls, "target": target}

@@ -1,38 +1,48 @@
-"""Offline actor-critic: V-trace policy gradient against a fixed behaviour critic.
+"""Offline actor-critic: a V-trace policy gradient against a fixed critic.
 
-In: rollouts of K steps. The carry holds the behaviour network, policy and value, as behaviour
-cloning left it; it never changes. Only `function` and `delay` are improved: the ratio of the
-other arguments is 1, since they come from the behaviour policy when acting too.
-The loss is on the first steps (32 of 64), each bootstrapped from the rollout's end.
+In: rollouts of K steps. Out: the policy-gradient loss
+
+    L = -mean(A[t] log pi(function[t], delay[t])) over the first `trained` steps
+
+where the advantages A come from `vtrace`. The critic and the behaviour policy mu are the network
+that behaviour cloning left. They are carried and never change. Only `function` and `delay` are
+improved: when acting, mu chooses the other arguments too, so their ratio pi / mu is 1. The later
+steps of a rollout only serve to bootstrap.
 Paper: section "Offline Actor-Critic", appendix algorithm 3.
-Departs: printed as descent on +advantage * grad log pi; it is ascent.
+Departs: the paper prints descent on +A grad log pi; this is ascent.
 """
 
 import dataclasses
 from typing import NamedTuple
 
+import chex
 import jax
 import jax.numpy as jnp
 
 from starmill.learners import rollouts
 from starmill.learners.algorithms import contract, vtrace
 from starmill.learners.algorithms.contract import (
+    AlgorithmConfig,
     Carry,
     LossOutput,
     Metrics,
-    Params,
 )
-from starmill.learners.networks import network as networks
-from starmill.learners.networks import policy
+from starmill.learners.networks import parameters
+from starmill.learners.networks.network import Network
+from starmill.learners.networks.parameters import Params
+from starmill.learners.networks.policy import Latent
 from starmill.learners.rollouts import Batch
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Config(contract.Config):
-    """gamma: discount per game loop.
+class Config(AlgorithmConfig):
+    """How the advantages are made. Defaults are the paper's.
 
-    trained: leading steps of the rollout that the loss is on; the others only bootstrap.
-    rho_clip, c_clip: of V-trace. Defaults are the paper's.
+    Attributes:
+        trained: leading steps of the rollout that the loss is on.
+        gamma: discount per game loop.
+        rho_clip: where V-trace clips the ratios of the temporal differences.
+        c_clip: where V-trace clips the ratios of the trace.
     """
 
     rollout: int = 64
@@ -43,11 +53,15 @@ class Config(contract.Config):
 
 
 class Terms(NamedTuple):
-    """What the policy gradient is made of; time-major [K, B].
+    """The parts of the policy gradient, time-major [K, B].
 
-    log_prob: of function and delay under the policy being trained; gradients flow here alone.
-    ratio: pi / mu, unclipped. advantage: zero at the rollout's last step.
-    weight: 1.0 where the action is trained on, the bootstrap steps excluded.
+    Attributes:
+        log_prob: of the recorded function and delay under the policy that is trained. It is the
+            only part that gradients flow through.
+        ratio: pi / mu, unclipped.
+        advantage: 0 at the rollout's last step.
+        discount: from each step to the next.
+        weight: 1.0 where the action is trained on; 0 on the bootstrap steps.
     """
 
     log_prob: jax.Array
@@ -58,19 +72,18 @@ class Terms(NamedTuple):
 
 
 def init(seed: int, config: Config, start: Params | None) -> tuple[Params, Carry]:
-    """Returns the starting parameters, and a frozen copy of them as behaviour."""
-    if start is None:
-        start = networks.init(seed, config.network, config.settings)
-    return start, {"behaviour": jax.tree.map(jnp.copy, start)}
+    """Returns the first parameters, and a frozen copy of them as the behaviour policy."""
+    params = contract.start_params(seed, config, start)
+    return params, {"behaviour": jax.tree.map(jnp.copy, params)}
 
 
 def loss(
     params: Params, carry: Carry, batch: Batch, key: jax.Array, config: Config
 ) -> LossOutput:
-    """Returns the policy-gradient loss; the key is not used."""
-    found, metrics = terms(params, carry["behaviour"], batch, config)
-    total = -(found.advantage * found.log_prob * found.weight).sum()
-    total /= config.trained * found.weight.shape[1]
+    """Returns the policy-gradient loss; the key is unused."""
+    parts, metrics = terms(params, carry["behaviour"], batch, config)
+    total = -(parts.advantage * parts.log_prob * parts.weight).sum()
+    total /= config.trained * parts.weight.shape[1]
     return total, (carry, {"loss": total, **metrics})
 
 
@@ -78,24 +91,25 @@ def terms(
     params: Params, behaviour: Params, batch: Batch, config: Config
 ) -> tuple[Terms, Metrics]:
     """Returns the parts of the gradient, and metrics."""
-    batch = contract.inputs(batch, config)
+    batch = contract.add_target_return(batch, config)
     size, steps = batch["step_type"].shape
     action = rollouts.action(rollouts.flatten(batch))
 
-    def run(params: Params) -> tuple[networks.Network, policy.Latent, jax.Array]:
-        network = networks.merge(params, config.network, config.settings)
+    def run(params: Params) -> tuple[Network, Latent, jax.Array]:
+        network = parameters.merge(params, config.network, config.settings)
         latent, _ = network.unroll(batch)
-        chosen = network.policy.function_delay_log_probs(latent.vector, action)
-        return network, latent, chosen[0] + chosen[1]
+        function, delay = network.policy.function_delay_log_probs(latent.vector, action)
+        return network, latent, function + delay
 
     _, _, log_pi = run(params)
-    frozen, latent, log_mu = run(jax.lax.stop_gradient(behaviour))
-    values = rollouts.time_major(frozen.value(latent.vector), size)
+    critic, latent, log_mu = run(jax.lax.stop_gradient(behaviour))
+    values = rollouts.time_major(critic.value(latent.vector), size)
     log_pi = rollouts.time_major(log_pi, size)
     ratio = jnp.exp(jax.lax.stop_gradient(log_pi) - rollouts.time_major(log_mu, size))
     step_type = batch["step_type"].T
     discount = rollouts.discounts(batch["action/delay"].T, step_type, config.gamma)
-    found = vtrace.vtrace(
+    chex.assert_shape([values, log_pi, ratio, step_type, discount], (steps, size))
+    corrected = vtrace.vtrace(
         values,
         rollouts.next_rewards(batch["reward"].T),
         discount,
@@ -103,7 +117,7 @@ def terms(
         rho_clip=config.rho_clip,
         c_clip=config.c_clip,
     )
-    advantage = jnp.concatenate([found.advantages, jnp.zeros((1, size))])
+    advantage = jnp.concatenate([corrected.advantages, jnp.zeros((1, size))])
     early = jnp.arange(steps) < config.trained
     weight = rollouts.policy_weight(step_type) * early[:, None]
     metrics = {

@@ -1,25 +1,32 @@
 """V-trace: off-policy corrected value targets and advantages, with a fixed critic.
 
-In: time-major arrays [K, B] of one rollout; index t as in `schema.episode`. Out: arrays
-[K - 1, B]; the last step only serves as bootstrap. No gradients flow through any of it.
+In: time-major arrays [K, B] of one rollout, with index t as in `schema.episode`. Out: arrays
+[K - 1, B], because the last step only serves to bootstrap. No gradients flow through them.
 
     delta[u] = r[u+1] + gamma[u] V[u+1] - V[u]
     v[t]     = V[t] + sum_{u >= t} (prod_{k=t}^{u-1} gamma[k] c[k]) rho[u] delta[u]
     A[t]     = rho[t] (r[t+1] + gamma[t] v[t+1] - V[t])
 
-Paper: appendix "Offline Actor-Critic", algorithm 3. Departs: the printed sum for v[t+1] starts
-at u = t; this is Espeholt et al. 2018. The sum runs to the end of the rollout, so the first
-half of a rollout of 64 sees n between 32 and 64 steps, which is the paper's "mixed n".
+The sum runs to the end of the rollout, so in the first half of a rollout of 64 steps n is
+between 32 and 64. This is the paper's "mixed n".
+Paper: appendix "Offline Actor-Critic", algorithm 3.
+Departs: the printed sum for v[t+1] starts at u = t; this one follows Espeholt et al. 2018.
 """
 
 from typing import NamedTuple
 
+import chex
 import jax
 import jax.numpy as jnp
 
 
-class Output(NamedTuple):
-    """targets: v [K - 1, B]. advantages: A [K - 1, B]."""
+class Corrected(NamedTuple):
+    """What V-trace returns.
+
+    Attributes:
+        targets: v, [K - 1, B].
+        advantages: A, [K - 1, B].
+    """
 
     targets: jax.Array
     advantages: jax.Array
@@ -33,20 +40,19 @@ def vtrace(
     *,
     rho_clip: float = 1.0,
     c_clip: float = 1.0,
-) -> Output:
+) -> Corrected:
     """Returns V-trace targets and advantages.
 
     Args:
-        values: V [K, B].
+        values: V, [K, B].
         rewards: r[t + 1] at index t, [K, B] (`rollouts.next_rewards`).
-        discounts: gamma[t], from t to t + 1, [K, B]; 0 where an episode ends.
+        discounts: gamma[t], from step t to t + 1, [K, B]; 0 where an episode ends.
         ratios: pi / mu of the recorded actions, unclipped, [K, B].
-        rho_clip: of rho; the paper clips at 1.
-        c_clip: of c; likewise.
+        rho_clip: the highest rho; the paper clips at 1.
+        c_clip: the highest c; the paper clips at 1.
     """
-    shapes = {values.shape, rewards.shape, discounts.shape, ratios.shape}
-    if len(shapes) != 1:
-        raise ValueError(f"vtrace: expected four arrays [K, B], found {sorted(shapes)}")
+    chex.assert_rank(values, 2)
+    chex.assert_equal_shape([values, rewards, discounts, ratios])
     gamma, reward = discounts[:-1], rewards[:-1]
     rho = jnp.minimum(ratios[:-1], rho_clip)
     trace = gamma * jnp.minimum(ratios[:-1], c_clip)
@@ -62,6 +68,6 @@ def vtrace(
         backwards, jnp.zeros_like(values[0]), (delta, trace), reverse=True
     )
     targets = values[:-1] + excess
-    following = jnp.concatenate([targets[1:], values[-1:]])
-    advantages = rho * (reward + gamma * following - values[:-1])
-    return Output(jax.lax.stop_gradient(targets), jax.lax.stop_gradient(advantages))
+    next_targets = jnp.concatenate([targets[1:], values[-1:]])
+    advantages = rho * (reward + gamma * next_targets - values[:-1])
+    return Corrected(jax.lax.stop_gradient(targets), jax.lax.stop_gradient(advantages))

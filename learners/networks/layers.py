@@ -1,6 +1,7 @@
-"""The few layers that every stream is built from: residual MLP, attention, convolutions.
+"""The layers that every stream is built from: residual MLPs, attention, convolutions.
 
-Arrays in, arrays out; nothing here knows the game. Leading axes are free unless stated.
+In: arrays. Out: arrays. Leading axes are free unless stated. Knows nothing of the game. The names
+of the attributes are the paths of arrays in checkpoints.
 """
 
 import functools
@@ -11,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-# Stands for minus infinity in masked logits: finite, so that no gradient becomes NaN.
+# Minus infinity in masked logits. It is finite so that no gradient becomes NaN.
 MASKED = -1e9
 
 
@@ -45,7 +46,7 @@ class Attention(nnx.Module):
     def __init__(self, size: int, heads: int, *, rngs: nnx.Rngs) -> None:
         if size % heads:
             raise ValueError(
-                f"attention: {size} features do not split in {heads} heads"
+                f"attention: {size} features do not divide into {heads} heads"
             )
         self.heads = heads
         self.query = nnx.Linear(size, size, rngs=rngs)
@@ -53,7 +54,7 @@ class Attention(nnx.Module):
         self.out = nnx.Linear(size, size, rngs=rngs)
 
     def __call__(self, x: jax.Array, y: jax.Array, mask: jax.Array) -> jax.Array:
-        """Returns [F, Q, size]; mask, broadcast to [F, Q, N], says who may look at whom."""
+        """Returns [F, Q, size]; the mask [F, Q, N] says which keys each query attends to."""
         query = self._split(self.query(x))
         key, value = jnp.split(self.key_value(y), 2, axis=-1)
         logits = jnp.einsum("fhqd,fhnd->fhqn", query, self._split(key))
@@ -70,8 +71,9 @@ class Attention(nnx.Module):
 class TransformerBlock(nnx.Module):
     """Attention, then a residual MLP: [F, N, size] -> [F, N, size].
 
-    points: 0 lets everyone look at everyone, N * N weights. Otherwise so many learned points
-    look at everyone, and everyone at the points: 2 * N * points (Set Transformer, 2019).
+    With `points` at 0, all items attend to each other, which takes N * N weights. Otherwise that
+    many learned points attend to all items, and all items to the points, which takes
+    2 * N * points (Set Transformer, 2019).
     """
 
     def __init__(
@@ -86,15 +88,15 @@ class TransformerBlock(nnx.Module):
             self.gather = Attention(size, heads, rngs=rngs)
 
     def __call__(self, x: jax.Array, mask: jax.Array) -> jax.Array:
-        """Returns the block's output; mask [F, 1, N] says who may be looked at."""
+        """Returns the block's output; the mask [F, 1, N] says which items are attended to."""
         normal = self.norm(x)
         if not self.has_points:
             return self.mlp(x + self.attention(normal, normal, mask))
         points = self.points.embedding[...]
         points = jnp.broadcast_to(points, (len(x), *points.shape))
-        seen = points + self.gather(points, normal, mask)
-        anyone = jnp.ones((1, 1, 1), bool)
-        return self.mlp(x + self.attention(normal, seen, anyone))
+        gathered = points + self.gather(points, normal, mask)
+        everything = jnp.ones((1, 1, 1), bool)
+        return self.mlp(x + self.attention(normal, gathered, everything))
 
 
 class ConvBlock(nnx.Module):
@@ -106,7 +108,7 @@ class ConvBlock(nnx.Module):
         self.second = nnx.Conv(channels, channels, (3, 3), rngs=rngs)
 
     def __call__(self, x: jax.Array) -> jax.Array:
-        """Adds what the two convolutions make of the normalised input."""
+        """Adds the convolutions of the normalised input."""
         return x + self.second(jax.nn.relu(self.first(self.norm(x))))
 
 
@@ -121,14 +123,14 @@ def upsample(x: jax.Array, factor: int) -> jax.Array:
 def mean_pool(planes: Sequence[jax.Array], factor: int) -> jax.Array:
     """Averages squares of cells: planes [F, H, W] -> float32 [F, H / factor, W / factor, C].
 
-    In two goes, since on a CPU a sum over neighbours in memory is slow, and the planes
-    stacked at full size are too much of it: rows are added, then columns by a product.
+    Rows are added first, and columns by a matrix product. On a CPU this is faster than one
+    reduction, and the planes need not be stacked at full size.
     """
     rows = []
     for plane in planes:
         frames, height, width = plane.shape
         split = plane.reshape(frames, height // factor, factor, width)
-        # One by one: unlike a reduction, additions are done many columns at a time.
+        # Unlike a reduction, an addition handles many columns at a time.
         lines = [split[:, :, k].astype(jnp.float32) for k in range(factor)]
         rows.append(functools.reduce(jnp.add, lines))
     columns = np.kron(np.eye(width // factor), np.full((factor, 1), factor**-2))
@@ -157,10 +159,10 @@ def choose(
 def choose_many(key: jax.Array, logits: jax.Array, count: int) -> jax.Array:
     """Samples `count` times from softmax(logits), with repeats: [..., N] -> int32 [..., count].
 
-    By one random number each, where `choose` takes one for every logit: in a search, which
-    draws at every node, those were most of the time.
+    Each sample takes one random number, where `choose` takes one for every logit. A search
+    samples at every node, and would spend most of its time on those.
     """
     total = jnp.cumsum(jax.nn.softmax(logits), axis=-1)
-    drawn = jax.random.uniform(key, (*logits.shape[:-1], count)) * total[..., -1:]
-    index = (total[..., None, :] <= drawn[..., None]).sum(-1)
+    heights = jax.random.uniform(key, (*logits.shape[:-1], count)) * total[..., -1:]
+    index = (total[..., None, :] <= heights[..., None]).sum(-1)
     return jnp.minimum(index, logits.shape[-1] - 1).astype(jnp.int32)

@@ -1,8 +1,9 @@
-"""Optional memory of the vector stream: none, an LSTM, or a transformer over past steps.
+"""The memory of the vector stream: none, an LSTM, or a transformer over past steps.
 
-In: latents of consecutive steps [K, B, D], which of them start an episode, and the state
-left by the steps before, whose arrays have B first. Out: the latents with memory added, and the new state.
-The paper's reference agents have none; its section on memory compares the three.
+In: latents of consecutive steps [K, B, D], which of them start an episode [K, B], and the state
+after the steps before, whose arrays have B first. Out: the latents with memory added, and the
+new state. The names of the attributes are the paths of arrays in checkpoints.
+Paper: its reference agents have no memory; its section on memory compares the three.
 """
 
 from typing import Any
@@ -18,7 +19,7 @@ KINDS = ("none", "lstm", "transformer")
 
 
 class NoMemory(nnx.Module):
-    """Leaves latents as they are."""
+    """Returns latents unchanged."""
 
     def initial(self, batch_size: int) -> State:
         """Returns the empty state."""
@@ -32,7 +33,7 @@ class NoMemory(nnx.Module):
 
 
 class LSTMMemory(nnx.Module):
-    """One LSTM layer beside the stream, reset where an episode starts."""
+    """One LSTM layer whose output is added to the stream. It is reset where an episode starts."""
 
     def __init__(self, size: int, *, rngs: nnx.Rngs) -> None:
         self.size = size
@@ -53,7 +54,7 @@ class LSTMMemory(nnx.Module):
             state = jax.tree.map(lambda s: jnp.where(start[:, None], 0.0, s), state)
             gates = self.gates(jnp.concatenate([value, state["hidden"]], axis=-1))
             enter, forget, out, new = jnp.split(gates, 4, axis=-1)
-            # +1: a fresh LSTM remembers (Jozefowicz et al. 2015).
+            # The added 1 makes a fresh LSTM remember (Jozefowicz et al. 2015).
             cell = jax.nn.sigmoid(forget + 1.0) * state["cell"]
             cell += jax.nn.sigmoid(enter) * jnp.tanh(new)
             hidden = jax.nn.sigmoid(out) * jnp.tanh(cell)
@@ -64,9 +65,9 @@ class LSTMMemory(nnx.Module):
 
 
 class TransformerMemory(nnx.Module):
-    """One transformer block over this step and the last `length` ones of the same episode.
+    """One transformer block over each step and the `length` steps before it in its episode.
 
-    The state keeps latents, not keys, and no gradient flows into it (Transformer XL).
+    The state keeps latents, not keys, and no gradient flows into it (Transformer-XL).
     """
 
     def __init__(self, size: int, heads: int, length: int, *, rngs: nnx.Rngs) -> None:
@@ -77,7 +78,7 @@ class TransformerMemory(nnx.Module):
         self.age = nnx.Embed(length + 1, size, rngs=rngs)
 
     def initial(self, batch_size: int) -> State:
-        """Returns a state without a past: latents [B, L, D], and which are real [B, L]."""
+        """Returns an empty state: latents [B, L, D], and which of them are valid [B, L]."""
         shape = (batch_size, self.length)
         return {
             "past": jnp.zeros((*shape, self.size), jnp.float32),
@@ -87,13 +88,13 @@ class TransformerMemory(nnx.Module):
     def __call__(
         self, x: jax.Array, first: jax.Array, state: State
     ) -> tuple[jax.Array, State]:
-        """Returns x with what attention over the past adds, and the last L latents."""
+        """Returns x plus its attention over the past, and the last L latents."""
         steps = len(x)
         past = jax.lax.stop_gradient(state["past"]).swapaxes(0, 1)
         was_valid = state["valid"].T
         line = jnp.concatenate([past, x])  # [L + K, B, D]
         valid = jnp.concatenate([was_valid, jnp.ones_like(first)])
-        # Steps of an earlier episode have a smaller number.
+        # Numbers the episodes of each row, so that steps of earlier ones can be masked.
         starts = jnp.concatenate([jnp.zeros_like(was_valid), first])
         episode = jnp.cumsum(starts, axis=0)
         index = jnp.arange(len(line))
@@ -105,15 +106,15 @@ class TransformerMemory(nnx.Module):
         keys = self.norm(line).transpose(1, 0, 2)
 
         def one(query: jax.Array, mask: jax.Array, age: jax.Array) -> jax.Array:
-            aged = keys + self.age(jnp.clip(age, 0, self.length))
-            return self.attention(query[:, None], aged, mask[:, None])[:, 0]
+            aged_keys = keys + self.age(jnp.clip(age, 0, self.length))
+            return self.attention(query[:, None], aged_keys, mask[:, None])[:, 0]
 
         mixed = jax.vmap(one, in_axes=(1, 1, 0), out_axes=1)(query, mask, age)
         out = self.mlp(x + mixed.transpose(1, 0, 2))
-        same_as_last = valid & (episode == episode[-1])
+        in_last_episode = valid & (episode == episode[-1])
         return out, {
             "past": line[-self.length :].swapaxes(0, 1),
-            "valid": same_as_last[-self.length :].T,
+            "valid": in_last_episode[-self.length :].T,
         }
 
 
@@ -121,7 +122,7 @@ Memory = NoMemory | LSTMMemory | TransformerMemory
 
 
 def build(kind: str, size: int, length: int, *, rngs: nnx.Rngs) -> Memory:
-    """Returns the memory of that kind."""
+    """Returns the memory of a kind in KINDS."""
     if kind == "lstm":
         return LSTMMemory(size, rngs=rngs)
     if kind == "transformer":

@@ -1,54 +1,50 @@
-"""The network: three streams that inform each other, a policy and a value on top.
+"""The network: three streams that inform each other, with a policy and a value on top.
 
 In: frames [F, ...] as `rollouts` gives them. Out: a `Latent`, from which `policy` chooses
-actions and the value head predicts the outcome. Parameters are a plain nested dict, so
-losses, optimisers and checkpoints need not know flax:
-
-    params = networks.init(seed, config, settings)
-    network = networks.merge(params, config, settings)     # inside jit
-    latent = network.encode(frames)
-
+actions and the value head predicts the outcome. `parameters` makes networks and their
+parameters. The names of the attributes are the paths of arrays in checkpoints.
 Paper: section "Architecture" and its figure.
 """
 
 import dataclasses
-import functools
-from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from flax import nnx
 
 from starmill.learners.networks import layers, memory, policy, streams
+from starmill.learners.networks.policy import Latent
 from starmill.learners.rollouts import Batch
 from starmill.schema import errors, specs
 from starmill.schema.settings import ConverterSettings
 
-Latent = policy.Latent
-Params = dict[str, Any]
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Config:
-    """Sizes of the network; presets are in `presets`.
+class NetworkConfig:
+    """Sizes of the network (`presets.NETWORKS` has three of them).
 
-    vector, vector_blocks: width of the vector stream (and of the latent), residual MLPs in it.
-    unit, unit_blocks, unit_heads, unit_hidden: the transformer over units.
-    unit_points: units look at each other through so many learned points; 0: directly.
-    unit_orders: how many of a unit's four orders are embedded.
-    plane_pool: minimap cells averaged (per side) before units are scattered.
-    plane_patch: side of the first convolution's patches; the finest level has
-        minimap / plane_pool / plane_patch cells a side.
-    plane_channels: channels at each level, finest first; each halves the side.
-    plane_blocks: residual blocks at the coarsest level.
-    world_blocks: residual blocks at the finest level, for the world argument.
-    scatter: channels in which units enter the planes.
-    pointer: size of the keys that unit_tags and target_unit_tag point at.
-    memory, memory_length: see `memory`; length counts for the transformer alone.
-    condition_return: the outcome is an input (return-conditioned behaviour cloning).
-    action_values: a head with Q(s, function), for CRR and R-BVE.
-    latent_model: MuZero's L(h, a).
+    Attributes:
+        vector: width of the vector stream, and of the latent.
+        vector_blocks: residual MLPs in the vector stream.
+        unit: width of the transformer over units.
+        unit_blocks: blocks of that transformer.
+        unit_heads: attention heads of each block.
+        unit_hidden: hidden width of the blocks' MLPs.
+        unit_points: learned points through which units attend to each other; 0 if directly.
+        unit_orders: how many of a unit's four orders are embedded.
+        plane_pool: minimap cells averaged (per side) before units are scattered.
+        plane_patch: side of the first convolution's patches. The finest level has
+            minimap / plane_pool / plane_patch cells a side.
+        plane_channels: channels of each level, finest first; each level halves the side.
+        plane_blocks: residual blocks at the coarsest level.
+        world_blocks: residual blocks at the finest level, for the world argument.
+        scatter: channels in which units enter the planes.
+        pointer: size of the keys that unit_tags and target_unit_tag point at.
+        memory: "none", "lstm" or "transformer" (`networks.memory`).
+        memory_length: past steps that the memory attends to; only for "transformer".
+        condition_return: whether the outcome is an input (return-conditioned cloning).
+        action_values: whether there is a head for Q(s, function), for CRR and R-BVE.
+        latent_model: whether there is a latent model L(h, a), for MuZero.
     """
 
     vector: int = 128
@@ -79,7 +75,7 @@ class Config:
             problems.append(f"memory: expected {memory.KINDS}, found {self.memory!r}")
         if self.unit % self.unit_heads:
             problems.append(
-                f"unit: {self.unit} does not split in {self.unit_heads} heads"
+                f"unit: {self.unit} does not divide into {self.unit_heads} heads"
             )
         if not self.plane_channels:
             problems.append("plane_channels: expected at least one level, found none")
@@ -88,11 +84,11 @@ class Config:
 
 
 class Network(nnx.Module):
-    """Streams, memory, policy, value; and the parts that some algorithms add."""
+    """Streams, memory, policy and value, and the parts that some algorithms add."""
 
     def __init__(
         self,
-        config: Config,
+        config: NetworkConfig,
         settings: ConverterSettings,
         *,
         rngs: nnx.Rngs,
@@ -126,7 +122,7 @@ class Network(nnx.Module):
 
         channels = config.plane_channels
         entering = self.inputs.channels + config.scatter
-        # Strided convolutions whose patches do not overlap: a reshape and a product.
+        # A strided convolution whose patches do not overlap is a reshape and a product.
         self.plane_in = nnx.Linear(
             entering * config.plane_patch**2, channels[0], rngs=rngs
         )
@@ -138,7 +134,7 @@ class Network(nnx.Module):
             layers.ConvBlock(channels[-1], rngs=rngs)
             for _ in range(config.plane_blocks)
         )
-        # Planes reach the vector as a 4x4 picture, and the vector the planes likewise.
+        # Planes reach the vector as a 4x4 picture, and the vector reaches them as one.
         finest = self.inputs.side // config.plane_patch
         coarse = finest // 2 ** len(self.down)
         self.stride = max(1, coarse // 4)
@@ -173,7 +169,7 @@ class Network(nnx.Module):
             self.dynamics = LatentModel(size, rngs=rngs)
 
     def encode(self, frames: Batch) -> Latent:
-        """Returns the latent of frames that do not depend on each other (no memory)."""
+        """Returns the latent of frames, each on its own; memory is not applied."""
         rows = frames["units"].shape[1]
         valid = jnp.arange(rows) < frames["unit_count"][:, None]
         units = self._units(frames["units"], valid)
@@ -187,8 +183,8 @@ class Network(nnx.Module):
         for block in self.vector_blocks:
             vector = block(vector)
         back = self.vector_to_planes(jax.nn.relu(vector)).reshape(picture.shape)
-        grown = layers.upsample(back, self.stride)
-        planes = (*planes[:-1], planes[-1] + grown)
+        broadcast = layers.upsample(back, self.stride)
+        planes = (*planes[:-1], planes[-1] + broadcast)
         return Latent(self.vector_norm(vector), units, valid, planes)
 
     def unroll(
@@ -196,7 +192,8 @@ class Network(nnx.Module):
     ) -> tuple[Latent, memory.State]:
         """Returns the latent of rollouts [B, K, ...] as frames [B * K, ...], with memory.
 
-        state: the memory before the rollout; None starts anew.
+        `state` is the memory before the rollout; None for an empty one. The memory after it is
+        returned too.
         """
         size, steps = batch["game_loop"].shape
         frames = {
@@ -231,7 +228,7 @@ class Network(nnx.Module):
         self, frames: Batch, units: jax.Array, valid: jax.Array
     ) -> tuple[jax.Array, ...]:
         values = self.scatter(units) * valid[..., None]
-        placed = streams.scatter_units(
+        scattered = streams.scatter_units(
             values,
             frames["units"],
             x=self.x,
@@ -239,7 +236,7 @@ class Network(nnx.Module):
             scale=self.cells_per_unit,
             size=self.inputs.side,
         )
-        x = jnp.concatenate([self.inputs(frames), placed], axis=-1)
+        x = jnp.concatenate([self.inputs(frames), scattered], axis=-1)
         patches = layers.space_to_depth(x, self.config.plane_patch)
         levels = [jax.nn.relu(self.plane_in(patches))]
         for linear in self.down:
@@ -251,10 +248,10 @@ class Network(nnx.Module):
 
 
 class LatentModel(nnx.Module):
-    """MuZero's L: the latent after an action, from function and delay alone.
+    """MuZero's L: the latent after an action, given its function and delay.
 
-    Departs: the paper embeds the full action at the root and function and delay below it; one
-    embedding for both keeps training and search alike.
+    Departs: the paper embeds the full action at the root, and function and delay below it. Here
+    both have one embedding, so that training and search agree.
     """
 
     def __init__(self, size: int, *, rngs: nnx.Rngs) -> None:
@@ -264,59 +261,10 @@ class LatentModel(nnx.Module):
         self.norm = nnx.LayerNorm(size, rngs=rngs)
 
     def __call__(self, embedded: jax.Array) -> jax.Array:
-        """Returns the next latent; embedded: latent with function and delay added."""
+        """Returns the next latent, given one to which function and delay were added."""
         for block in self.blocks:
             embedded = block(embedded)
         return self.norm(embedded)
-
-
-def init(seed: int, config: Config, settings: ConverterSettings) -> Params:
-    """Returns fresh parameters, a function of the seed and the shapes alone.
-
-    Kernels are normal with variance 1 / fan-in, embeddings 1 / width, biases 0, scales 1.
-    Drawn by numpy: compiling jax's own initialisers takes longer than a test may.
-    """
-    leaves, tree = jax.tree_util.tree_flatten_with_path(shapes(config, settings))
-    rng = np.random.default_rng([seed, len(leaves)])
-
-    def draw(path: Any, leaf: jax.ShapeDtypeStruct) -> jax.Array:
-        name = str(path[-1].key)
-        if name == "scale":
-            return jnp.ones(leaf.shape, leaf.dtype)
-        if name not in ("kernel", "embedding"):
-            return jnp.zeros(leaf.shape, leaf.dtype)
-        inputs = leaf.shape[-1] if name == "embedding" else np.prod(leaf.shape[:-1])
-        values = rng.standard_normal(leaf.shape, np.float32) / np.sqrt(inputs)
-        return jnp.asarray(values.astype(leaf.dtype))
-
-    return jax.tree.unflatten(tree, [draw(path, leaf) for path, leaf in leaves])
-
-
-def shapes(config: Config, settings: ConverterSettings) -> Params:
-    """Returns the parameters' shapes without making them."""
-    network = nnx.eval_shape(
-        lambda: Network(config, settings, rngs=nnx.Rngs(jax.random.key(0)))
-    )
-    return nnx.to_pure_dict(nnx.state(network, nnx.Param))
-
-
-def merge(params: Params, config: Config, settings: ConverterSettings) -> Network:
-    """Returns the network with these parameters; cheap, and meant for inside jit."""
-    return nnx.merge(_graph(config, settings), params)
-
-
-def parameter_count(params: Params) -> int:
-    """Returns how many numbers the parameters (or their shapes) hold."""
-    return sum(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(params))
-
-
-@functools.lru_cache(maxsize=32)
-def _graph(config: Config, settings: ConverterSettings) -> nnx.GraphDef[Network]:
-    network = nnx.eval_shape(
-        lambda: Network(config, settings, rngs=nnx.Rngs(jax.random.key(0)))
-    )
-    graph, _ = nnx.split(network, nnx.Param)
-    return graph
 
 
 def _masked_mean(x: jax.Array, valid: jax.Array) -> jax.Array:
@@ -326,16 +274,16 @@ def _masked_mean(x: jax.Array, valid: jax.Array) -> jax.Array:
 
 def _resolution(settings: ConverterSettings) -> int:
     if settings.raw_settings is None:
-        raise errors.ConfigError("settings: raw_settings are required, found none")
+        raise errors.ConfigError("settings: expected raw_settings, found none")
     return settings.raw_settings.resolution[0]
 
 
-def _check(config: Config, settings: ConverterSettings) -> None:
+def _check(config: NetworkConfig, settings: ConverterSettings) -> None:
     width, height = settings.minimap
     resolution = _resolution(settings)
     finest = config.plane_pool * config.plane_patch
     step = finest * 2 ** (len(config.plane_channels) - 1)
-    # The coarsest level becomes a picture of 4x4 cells, or is smaller than that.
+    # The coarsest level becomes a picture of 4x4 cells, unless it is smaller.
     step *= 4 if width > 4 * step else 1
     if width != height or width % step or resolution % (width // finest):
         raise errors.ConfigError(

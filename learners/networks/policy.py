@@ -1,14 +1,17 @@
 """The structured action: seven arguments, each conditioned on those before it.
 
-In: a `Latent` of F frames. Out: logits under a given action (teacher forcing), what they say
-of that action (`Scores`), or a sampled action. Order: function, delay, queued, repeat,
-unit_tags (S pointer steps, an end marker, no repeats), target_unit_tag, world.
-`function` decides which arguments exist; the others carry neither probability nor gradient.
+In: a `Latent` of F frames. Out: logits under a given action (teacher forcing), `Scores` of that
+action, or a sampled action. The order of the arguments is
+
+    function, delay, queued, repeat, unit_tags, target_unit_tag, world
+
+where unit_tags takes S pointer steps over unit rows, with an end marker and without repeats.
+`function` decides which arguments exist; the others contribute nothing.
 Paper: section "Architecture", last item.
 """
 
 import functools
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,22 +19,27 @@ import numpy as np
 from flax import nnx
 from numpy.typing import NDArray
 
-from starmill.learners.networks import layers, world_head
+from starmill.learners.networks import layers, scoring, world_head
+from starmill.learners.networks.scoring import (
+    ARGUMENTS,
+    DELAYS,
+    Action,
+    Logits,
+    Scores,
+    delay_index,
+)
 from starmill.schema import specs, vocab
 from starmill.schema.settings import ConverterSettings
-
-Action = dict[str, Any]
-ARGUMENTS = specs.ACTION_ARGUMENTS
-# Delays are chosen from 1..127; a recorded one above that counts as 127.
-DELAYS = specs.MAX_DELAY
 
 
 class Latent(NamedTuple):
     """What the encoder makes of F frames.
 
-    vector: [F, D]; MuZero's latent space is this one.
-    units: [F, U, d], and valid: [F, U], which rows are units.
-    planes: [F, H, W, C], one per level, finest first.
+    Attributes:
+        vector: [F, D]. This is also MuZero's latent space.
+        units: [F, U, d], one embedding a row.
+        valid: bool [F, U], which rows are units; the others of `units` are 0.
+        planes: [F, H, W, C] of each level, finest first.
     """
 
     vector: jax.Array
@@ -40,28 +48,16 @@ class Latent(NamedTuple):
     planes: tuple[jax.Array, ...]
 
 
-class Logits(NamedTuple):
-    """Masked, unnormalised log-probabilities; MASKED where a choice is impossible.
-
-    function [F, functions], delay [F, 127], queued [F, 2], repeat [F, 3],
-    unit_tags [F, S, U + 1] (the last is the end marker), target_unit_tag [F, U],
-    world [F, R * R].
-    """
-
-    function: jax.Array
-    delay: jax.Array
-    queued: jax.Array
-    repeat: jax.Array
-    unit_tags: jax.Array
-    target_unit_tag: jax.Array
-    world: jax.Array
-
-
 class _TagState(NamedTuple):
-    """unit_tags of F frames, half drawn.
+    """unit_tags of F frames while they are being sampled.
 
-    tags: [F, S]. total: [F, P], the sum of the chosen rows' keys. number, last: [F], how many
-    there are, and the last. free: [F, U], rows not chosen yet. done: [F].
+    Attributes:
+        tags: [F, S], the rows of the slots so far; the number of rows in those after.
+        total: [F, P], the sum of the selected rows' keys.
+        number: [F], how many rows are selected.
+        last: [F], the row selected last; -1 before the first.
+        free: bool [F, U], rows that can still be selected.
+        done: bool [F], whether the end marker was drawn.
     """
 
     tags: jax.Array
@@ -72,32 +68,12 @@ class _TagState(NamedTuple):
     done: jax.Array
 
 
-class Scores(NamedTuple):
-    """What logits say of an action, by argument; every array [F].
-
-    log_prob: zero where the argument does not exist; unit_tags summed over its slots.
-    entropy: likewise, along the given action.
-    correct: 1.0 where the likeliest choice is the given one (unit_tags: all slots).
-    present: 1.0 where the argument exists, and the given choice was possible.
-    impossible: 1.0 where it exists and the mask forbids the given choice; it then counts
-        for nothing above.
-    slots: of unit_tags, how many were scored.
-    """
-
-    log_prob: dict[str, jax.Array]
-    entropy: dict[str, jax.Array]
-    correct: dict[str, jax.Array]
-    present: dict[str, jax.Array]
-    impossible: dict[str, jax.Array]
-    slots: jax.Array
-
-
 @functools.lru_cache(maxsize=8)
 def argument_table(settings: ConverterSettings) -> NDArray[np.bool_]:
     """Returns which arguments each function takes, [functions, 7], in ARGUMENTS' order.
 
-    `repeat` is not in the shipped table: it exists for every unit command, as `queued` does,
-    since those are the actions for which the converter records it.
+    The shipped table does not list `repeat`. It exists for every unit command, as `queued`
+    does, because those are the actions for which the converter records it.
     """
     table = np.zeros((settings.num_action_types, len(ARGUMENTS)), bool)
     repeats = "repeat" in specs.action_specs(settings)
@@ -188,7 +164,7 @@ class Policy(nnx.Module):
         return self._logits(latent, action)[0]
 
     def _logits(self, latent: Latent, action: Action) -> tuple[Logits, jax.Array]:
-        """Also returns the world head's features, from which a target is scored cheaply."""
+        """Also returns the world head's features, from which one target is cheap to score."""
         present = self.present(action["function"])
         vector = latent.vector
         function = self.function_logits(vector)
@@ -214,12 +190,12 @@ class Policy(nnx.Module):
         ), features
 
     def score(self, latent: Latent, action: Action) -> Scores:
-        """Returns what the policy says of a given action."""
+        """Returns how likely the policy finds a given action."""
         logits, features = self._logits(latent, action)
         present = self.present(action["function"])
         given = {**action, "unit_tags": self.tag_index(action["unit_tags"], latent)}
-        scores = score(logits, given, present)
-        # The same number, without normalising R * R logits; jit then drops those.
+        scores = scoring.score(logits, given, present)
+        # The same number without normalising R * R logits, which jit then drops.
         cells = logits.world.shape[-1]
         world = self.world.log_prob(features, jnp.clip(action["world"], 0, cells - 1))
         possible = (action["world"] >= 0) & (action["world"] < cells)
@@ -243,8 +219,8 @@ class Policy(nnx.Module):
     ) -> Action:
         """Samples a whole action, int32 arrays [F] (unit_tags [F, S])."""
         first, second = jax.random.split(key)
-        chosen = self.sample_function_delay(latent.vector, first, temperature)
-        return self.sample_rest(latent, *chosen, second, temperature)
+        function, delay = self.sample_function_delay(latent.vector, first, temperature)
+        return self.sample_rest(latent, function, delay, second, temperature)
 
     def sample_rest(
         self,
@@ -256,8 +232,8 @@ class Policy(nnx.Module):
     ) -> Action:
         """Samples the other five arguments given function and delay [F].
 
-        Arguments that the function does not take are 0, and unused slots of unit_tags hold
-        the end marker (0 for no_op), as the converter records actions.
+        As in recorded actions, arguments that the function does not take are 0, and unused
+        slots of unit_tags hold the end marker (0 for no_op).
         """
         keys = jax.random.split(key, 5)
         present = self.present(function)
@@ -268,14 +244,14 @@ class Policy(nnx.Module):
             action[name] = jnp.where(present[name], drawn, 0)
             context += self._given(name, action, present)
         tag_keys = self.tag_key(latent.units)
-        wanted = present["unit_tags"]
+        has_tags = present["unit_tags"]
         tags = self._sample_tags(
-            keys[2], context, tag_keys, latent.valid, wanted, temperature
+            keys[2], context, tag_keys, latent.valid, has_tags, temperature
         )
-        context += self._tags_given(tags, tag_keys, wanted)
+        context += self._tags_given(tags, tag_keys, has_tags)
         ended = jnp.where(tags == latent.valid.shape[-1], self.max_units, tags)
         empty = jnp.where(function == 0, 0, self.max_units)[:, None]
-        action["unit_tags"] = jnp.where(wanted[:, None], ended, empty)
+        action["unit_tags"] = jnp.where(has_tags[:, None], ended, empty)
         target = layers.choose(
             keys[3], self._target_logits(context, latent), temperature
         )
@@ -291,7 +267,7 @@ class Policy(nnx.Module):
         return {name: table[..., i] for i, name in enumerate(ARGUMENTS)}
 
     def tag_index(self, tags: jax.Array, latent: Latent) -> jax.Array:
-        """Returns unit_tags with the end marker renamed to the number of rows here."""
+        """Returns unit_tags with the number of rows of this batch as the end marker."""
         return jnp.where(tags >= self.max_units, latent.valid.shape[-1], tags)
 
     def _embed(self, name: str, index: jax.Array) -> jax.Array:
@@ -307,9 +283,9 @@ class Policy(nnx.Module):
     def _tags_given(
         self, tags: jax.Array, keys: jax.Array, present: jax.Array
     ) -> jax.Array:
-        chosen, active = _chosen_keys(tags, keys)
+        selected, active = _selected_keys(tags, keys)
         count = jnp.maximum(active.sum(-1, keepdims=True), 1)
-        return self.tag_embed(chosen.sum(-2) / count) * present[:, None]
+        return self.tag_embed(selected.sum(-2) / count) * present[:, None]
 
     def _target_logits(self, context: jax.Array, latent: Latent) -> jax.Array:
         query = self.target_query(context)
@@ -327,8 +303,8 @@ class Policy(nnx.Module):
     ) -> jax.Array:
         """Returns unmasked logits [F, N, U + 1] of N slots.
 
-        context [F, hidden]; total [F, N, P]: sum of the keys chosen before the slot;
-        count, last [F, N]: how many, and the row chosen last (-1 for none).
+        context is [F, hidden]; total [F, N, P] is the sum of the keys selected before the
+        slot; count and last [F, N] are how many, and the last of them (-1 for none).
         """
         mean = total / jnp.maximum(count, 1)[..., None]
         share = (count / self.slots)[..., None]
@@ -336,8 +312,8 @@ class Policy(nnx.Module):
         hidden = jax.nn.relu(context[:, None] + past)
         query = self.tag_query(hidden) / np.sqrt(keys.shape[-1])
         rows = jnp.einsum("fnp,fup->fnu", query, keys)
-        # Recorded tags ascend, often without a gap: whether a row comes after the last
-        # chosen one, and whether it is the very next, are worth a weight each.
+        # Recorded tags ascend, often without a gap. So a row that comes after the last
+        # selected one has a weight, and the very next row another.
         order = self.tag_order(hidden)
         index = jnp.arange(keys.shape[1])
         rows += order[..., :1] * (index > last[..., None])
@@ -352,14 +328,14 @@ class Policy(nnx.Module):
         valid: jax.Array,
         tags: jax.Array,
     ) -> jax.Array:
-        """All slots at once: under teacher forcing the past is known in advance."""
+        """Returns the logits of all slots at once, since the given action is the past."""
         rows = keys.shape[1]
-        chosen, active = _chosen_keys(tags, keys)
-        total = jnp.cumsum(chosen, axis=1) - chosen
+        selected, active = _selected_keys(tags, keys)
+        total = jnp.cumsum(selected, axis=1) - selected
         count = jnp.cumsum(active, axis=1) - active
         before = jnp.concatenate([jnp.full_like(tags[:, :1], -1), tags[:, :-1]], axis=1)
         logits = self._tag_step(self.tag_context(context), total, count, before, keys)
-        # The slot in which each row is chosen; S for those that never are.
+        # The slot in which each row is selected; S for rows that never are.
         slot = jnp.arange(self.slots, dtype=jnp.int32)
         when = jax.vmap(
             lambda tag: (
@@ -376,13 +352,13 @@ class Policy(nnx.Module):
         context: jax.Array,
         keys: jax.Array,
         valid: jax.Array,
-        wanted: jax.Array,
+        has_tags: jax.Array,
         temperature: jax.Array | float,
     ) -> jax.Array:
-        """Returns sampled rows [F, S], the number of rows from the end marker on.
+        """Returns sampled rows [F, S], with the number of rows from the end marker on.
 
-        Only for the frames that are wanted; stops when all have ended, as most selections
-        fill few of the slots.
+        Frames whose `has_tags` is False get the end marker alone. Sampling stops as soon as
+        all frames have ended, because most selections fill few of the slots.
         """
         frames, rows, size = keys.shape
         hidden = self.tag_context(context)
@@ -402,7 +378,7 @@ class Policy(nnx.Module):
             drawn = layers.choose(slot_keys[slot], masked, temperature)
             tag = jnp.where(state.done, rows, drawn)
             done = tag == rows
-            picked, _ = _chosen_keys(tag[:, None], keys)
+            picked, _ = _selected_keys(tag[:, None], keys)
             return slot + 1, _TagState(
                 tags=state.tags.at[:, slot].set(tag),
                 total=state.total + picked[:, 0],
@@ -422,66 +398,14 @@ class Policy(nnx.Module):
             number=jnp.zeros(frames, jnp.int32),
             last=jnp.full(frames, -1, jnp.int32),
             free=valid,
-            done=~wanted,
+            done=~has_tags,
         )
         _, end = jax.lax.while_loop(more, step, (jnp.int32(0), start))
         return end.tags
 
 
-def delay_index(delay: jax.Array) -> jax.Array:
-    """Returns the index among the delay's logits: 1 is index 0, above 127 is 127."""
-    return jnp.clip(delay, 1, DELAYS) - 1
-
-
-def score(logits: Logits, action: Action, present: dict[str, jax.Array]) -> Scores:
-    """Returns what masked logits say of an action.
-
-    unit_tags must use the number of unit rows as its end marker (`Policy.tag_index`).
-    """
-    log_prob, entropy, correct, there, impossible = {}, {}, {}, {}, {}
-    slots = jnp.zeros((), jnp.float32)
-    for name in ARGUMENTS:
-        if name not in action:  # settings without repeat
-            continue
-        values = getattr(logits, name)
-        target = action[name]
-        if name == "delay":
-            target = delay_index(target)
-        exists = present[name].astype(jnp.float32)
-        normal = jax.nn.log_softmax(values)
-        inside = jnp.clip(target, 0, values.shape[-1] - 1)
-        picked = jnp.take_along_axis(normal, inside[..., None], axis=-1)[..., 0]
-        allowed = jnp.take_along_axis(values, inside[..., None], axis=-1)[..., 0]
-        possible = (allowed > layers.MASKED / 2) & (target == inside)
-        spread = -(jnp.exp(normal) * jnp.maximum(normal, layers.MASKED)).sum(-1)
-        right = values.argmax(-1) == target
-        if name == "unit_tags":
-            used = _used_slots(target, values.shape[-1] - 1)
-            weight = used * possible * exists[:, None]
-            slots = weight.sum(-1)
-            log_prob[name] = jnp.where(weight > 0, picked, 0.0).sum(-1)
-            entropy[name] = (spread * weight).sum(-1)
-            correct[name] = (right | (used == 0)).all(-1) * exists
-            there[name] = exists * (weight.sum(-1) > 0)
-            impossible[name] = exists * (used * ~possible).any(-1)
-        else:
-            weight = exists * possible
-            log_prob[name] = jnp.where(weight > 0, picked, 0.0)
-            entropy[name] = spread * weight
-            correct[name] = right * weight
-            there[name] = weight
-            impossible[name] = exists * ~possible
-    return Scores(log_prob, entropy, correct, there, impossible, slots)
-
-
-def _used_slots(tags: jax.Array, end: int) -> jax.Array:
-    """Returns 1.0 for slots up to and with the first end marker, [F, S]."""
-    ended = jnp.cumsum(tags == end, axis=-1) - (tags == end)
-    return (ended == 0).astype(jnp.float32)
-
-
-def _chosen_keys(tags: jax.Array, keys: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Returns the keys of chosen rows [F, N, P], zero at end markers, and which are rows."""
+def _selected_keys(tags: jax.Array, keys: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Returns the keys of rows [F, N, P], 0 at end markers; and 1 where a tag is a row."""
     rows = keys.shape[1]
     active = (tags >= 0) & (tags < rows)
     index = jnp.clip(tags, 0, rows - 1)

@@ -1,8 +1,8 @@
-"""The three input streams: vector features, units, and map planes.
+"""The three input streams: vector features, units and map planes.
 
-In: frames of a batch, [F, ...], as `rollouts` gives them. Out: one array per stream. How the
-streams speak to each other is `networks`' business. Every input of the paper's appendix is
-here; opponents' features of the dataset are not, since a player does not see them.
+In: frames of a batch [F, ...], as `rollouts` gives them. Out: one array for each stream. `network`
+decides how the streams inform each other. All inputs of the paper's appendix are here. Features of
+the opponent in the dataset are not, because a player does not see them.
 """
 
 import dataclasses
@@ -19,14 +19,14 @@ from starmill.schema import specs, vocab
 from starmill.schema.game_constants import LOOPS_PER_SECOND
 from starmill.schema.settings import ConverterSettings
 
-# Ladder ratings end below 8000; a bucket is what separates two leagues, roughly.
+# Ladder ratings end below 8000; a bucket is about as wide as a league.
 MMR_STEP, MMR_BUCKETS = 500, 16
 # Periods of the clock features in game loops: from a second (22.4) to an hour.
 CLOCK_PERIODS = tuple(LOOPS_PER_SECOND * 2**k for k in range(13))
 RACES = 5
-# What the policy is told of the outcome: 0 nothing, then loss, draw, win.
+# Values of target_return: 0 for unknown, then loss, draw and win.
 RETURNS = 4
-# Scale of unit columns in their linear form; columns not named are flags.
+# Unit columns are divided by these; columns that are not listed are flags.
 _SCALED = {
     "build_progress": 100,
     "health_ratio": 255,
@@ -59,13 +59,13 @@ _LOGARITHMIC = (
     "buff_duration_max",
 )
 _CATEGORIES = {"alliance": 5, "display_type": 5, "cloak": 5}
-# Columns looked up in tables, and the tables' sizes; orders are counted from the settings.
+# Sizes of the tables of unit types and buffs. That of orders follows from the settings.
 _UNIT_TYPES, _BUFFS = 272, 64
 _SKIPPED = ("tag", "unit_type", "addon_unit_type", "buff_id_0", "buff_id_1")
 
 
 def log_scale(x: jax.Array) -> jax.Array:
-    """Returns log(1 + x) of a count, taking negatives for none."""
+    """Returns log(1 + x) of a count; negative counts are taken as 0."""
     return jnp.log1p(jnp.maximum(x, 0).astype(jnp.float32))
 
 
@@ -122,7 +122,7 @@ class VectorInputs(nnx.Module):
             camera = jnp.zeros((len(loop), 2), jnp.int32)
         parts = [
             log_scale(player),
-            # Linear too: whether a thing can be paid for is a threshold on minerals.
+            # Also linear: whether the player can pay for something is a threshold.
             jnp.clip(player / 200.0, 0, 10),
             log_scale(frames["unit_counts_bow"]),
             upgrades.sum(-2).at[:, 0].set(0.0),
@@ -133,7 +133,7 @@ class VectorInputs(nnx.Module):
             mmr / (MMR_STEP * MMR_BUCKETS),
             jnp.sin(phase),
             jnp.cos(phase),
-            loop / 20_000.0,  # a game has ~15,000 loops (paper, section 3)
+            loop / 20_000.0,  # a game has about 15,000 loops (paper, section 3)
             camera / 256.0,
             self.delay(jnp.clip(frames["prev_delay"], 0, specs.MAX_DELAY)),
             self.function(
@@ -148,7 +148,7 @@ class VectorInputs(nnx.Module):
 
 
 class UnitInputs(nnx.Module):
-    """Rows of `units` [F, U, C] -> embeddings [F, U, size]; empty rows are not special."""
+    """Rows of `units` [F, U, C] -> embeddings [F, U, size]. Empty rows are embedded too."""
 
     def __init__(
         self,
@@ -170,7 +170,7 @@ class UnitInputs(nnx.Module):
             for name in self.columns
             if name not in skipped and name not in _CATEGORIES
         )
-        # x and y also bit by bit: the world argument is chosen to the cell.
+        # x and y are also given as bits, because the world argument is a single cell.
         count = len(self.plain) + 16 + sum(_CATEGORIES.values()) + 1
         self.out = nnx.Linear(count, size, rngs=rngs)
 
@@ -186,7 +186,7 @@ class UnitInputs(nnx.Module):
         categories = [
             jax.nn.one_hot(column[name], size) for name, size in _CATEGORIES.items()
         ]
-        # The converter leaves add-ons as raw ids of units.
+        # The converter stores an add-on's unit type as a raw id.
         raw_types = jnp.asarray(np.maximum(vocab.raw_to_dense("unit_types"), 0))
         addon = jnp.clip(column["addon_unit_type"], 0, len(raw_types) - 1)
         has_addon = (addon > 0).astype(jnp.float32)
@@ -210,7 +210,12 @@ class UnitInputs(nnx.Module):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PlaneInputs:
-    """Minimap planes and the camera -> [F, H, W, channels], H the minimap's side / pool."""
+    """Minimap planes and the camera -> [F, H, W, channels], with H the minimap's side / pool.
+
+    Attributes:
+        settings: the converter settings, which say which planes there are.
+        pool: minimap cells averaged, per side.
+    """
 
     settings: ConverterSettings
     pool: int
@@ -227,7 +232,7 @@ class PlaneInputs:
         return self.settings.minimap[0] // self.pool
 
     def __call__(self, frames: Batch) -> jax.Array:
-        """Returns the planes with categories spread over channels, averaged by `pool`."""
+        """Returns the pooled planes, with one channel for each category."""
         parts = []
         for name in self.settings.minimap_features:
             plane = frames[f"minimap_{name}"]
@@ -248,7 +253,7 @@ class PlaneInputs:
         raw = self.settings.raw_settings
         if "camera_corners" not in frames or raw is None:
             return jnp.zeros((len(frames["game_loop"]), size, size), bool)
-        # A minimap cell is seen when any of the grid's cells within it is.
+        # A minimap cell is in view if any grid cell within it is.
         edges = jnp.arange(size + 1) * raw.resolution[0] // size
         low, high = edges[:-1], edges[1:]
         top, bottom, left, right = jnp.split(frames["camera_corners"], 4, axis=-1)
@@ -268,7 +273,7 @@ def scatter_units(
 ) -> jax.Array:
     """Sums unit values [F, U, C] into the cells where the units are: [F, size, size, C].
 
-    x, y: the columns of `units` that hold grid positions. scale: cells per grid unit.
+    `x` and `y` are the columns of `units` with grid positions; `scale` is cells per grid unit.
     Units off the grid are left out.
     """
     column = jnp.floor(units[..., x] * scale).astype(jnp.int32)

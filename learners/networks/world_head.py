@@ -1,7 +1,7 @@
-"""The world argument's head: planes, upsampled to the grid of target points.
+"""The head of the world argument: planes, upsampled to the grid of target points.
 
-In: latent planes and what the action is so far. Out: features of the finest plane, and of
-them log-probabilities of all grid cells, of given ones, or a sampled one.
+In: latent planes and the action so far. Out: features of the finest plane; from them, the
+log-probabilities of all grid cells or of given ones, or a sampled cell.
 """
 
 import jax
@@ -12,11 +12,11 @@ from starmill.learners.networks import layers
 
 
 class WorldHead(nnx.Module):
-    """The world argument: planes, told the action so far, upsampled to the grid.
+    """The distribution of the world argument, as a cell of the finest plane and a place in it.
 
-    A cell of the finest plane is factor x factor cells of the grid. The distribution is the
-    cell's probability times that of the place within it; with factor 1 it is one softmax.
-    Scoring a known target needs one cell's places only, not R * R of them.
+    A cell of the finest plane covers factor x factor cells of the grid. A grid cell's
+    probability is that of its cell times that of the place within it; with a factor of 1 this is
+    one softmax. Scoring a known target takes the places of one cell, not all R * R of them.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class WorldHead(nnx.Module):
         return x.reshape(len(x), -1, x.shape[-1])
 
     def logits(self, features: jax.Array) -> jax.Array:
-        """Returns the log-probability of every cell of the grid, [F, R * R]."""
+        """Returns the log-probability of every grid cell, [F, R * R]."""
         cell = jax.nn.log_softmax(self.cell(features)[..., 0])
         place = jax.nn.log_softmax(self.place(features))
         both = cell[..., None] + place
@@ -63,7 +63,7 @@ class WorldHead(nnx.Module):
         return split.transpose(0, 1, 3, 2, 4).reshape(len(features), -1)
 
     def log_prob(self, features: jax.Array, world: jax.Array) -> jax.Array:
-        """Returns the log-probability of given cells of the grid, [F]."""
+        """Returns the log-probability of the given grid cells, [F]."""
         row, column = jnp.divmod(world, self.side * self.factor)
         cell = row // self.factor * self.side + column // self.factor
         place = row % self.factor * self.factor + column % self.factor
@@ -78,10 +78,10 @@ class WorldHead(nnx.Module):
     def sample(
         self, features: jax.Array, key: jax.Array, temperature: jax.Array | float
     ) -> jax.Array:
-        """Samples cells of the grid from softmax(logits / temperature), int32 [F].
+        """Samples grid cells from softmax(logits / temperature), int32 [F].
 
-        First the cell, by the weight of all its places, then the place: the same distribution
-        with a random number per cell instead of one per place.
+        It samples a cell by the weight of all its places, and then the place. This is the same
+        distribution with one random number for each cell instead of one for each place.
         """
         first, second = jax.random.split(key)
         cell = jax.nn.log_softmax(self.cell(features)[..., 0]) / temperature

@@ -1,4 +1,4 @@
-"""`starmill pack`: a trained agent as one small file, to hand on."""
+"""`starmill pack`: writes a trained agent as one small file."""
 
 import argparse
 from pathlib import Path
@@ -14,7 +14,9 @@ EXAMPLES = """\
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the options."""
-    parser.add_argument("run", metavar="RUN", type=Path, help="a folder of `train`")
+    parser.add_argument(
+        "run", metavar="RUN", type=Path, help="the folder of a training run"
+    )
     parser.add_argument("--out", required=True, type=Path, metavar="FILE")
 
 

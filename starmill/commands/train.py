@@ -1,4 +1,4 @@
-"""`starmill train`: an agent on a dataset, from the start or from where it stopped."""
+"""`starmill train`: trains an agent on a dataset, or continues where it stopped."""
 
 import argparse
 import json
@@ -7,10 +7,22 @@ from pathlib import Path
 from typing import Any
 
 from starmill import progress
-from starmill.learners import checkpoint, prediction, presets, runs, training
-from starmill.learners.networks import network
+from starmill.learners import (
+    agent_file,
+    agents,
+    learner,
+    prediction,
+    presets,
+    run_folder,
+    runs,
+    splits,
+    training,
+)
+from starmill.learners.networks import parameters
+from starmill.learners.runs import Run
 from starmill.schema import errors, storage
 from starmill.schema.loader import dataset
+from starmill.schema.loader.dataset import Dataset
 
 EXAMPLES = """\
   starmill train --agent bc --dataset data --out runs/bc
@@ -18,21 +30,20 @@ EXAMPLES = """\
   starmill train --agent mzs --dataset data --out runs/mzs --frames 2000000
   starmill train --agent bc --preset full --dataset data --out x --dry-run
 
-Running the same command again carries on from the newest checkpoint.
+Running the same command again continues from the newest checkpoint.
 """
-EVALUATION = "evaluation.json"
-# Options that replace a field of the run, wherever it is in it.
+# Options that replace one field of the run, of its algorithm or of its optimizer.
 _FIELDS: dict[str, tuple[Callable[[str], Any], str]] = {
     "frames": (int, "frames to train on"),
     "batch_size": (int, "rollouts in a batch"),
     "rollout": (int, "steps of a rollout"),
     "accumulate": (int, "batches in an update"),
-    "learning_rate": (float, "at the top of its schedule"),
+    "learning_rate": (float, "the highest learning rate of the schedule"),
     "ramp_in": (int, "frames of linear warm-up"),
     "mmr_above": (int, "train on episodes of players rated above this"),
     "outcome": (int, "train on episodes with this outcome: 1, 0 or -1"),
-    "hold_out": (int, "of a thousand training games, how many to evaluate on instead"),
-    "seed": (int, "of parameters, batches and everything else"),
+    "hold_out": (int, "training games in a thousand to evaluate on instead"),
+    "seed": (int, "of parameters, batches and everything else random"),
     "log_every": (int, "updates between rows of metrics.csv"),
     "save_every": (int, "updates between checkpoints"),
 }
@@ -40,25 +51,34 @@ _FIELDS: dict[str, tuple[Callable[[str], Any], str]] = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the options."""
-    parser.add_argument("--agent", choices=presets.AGENTS, default="bc")
+    parser.add_argument(
+        "--agent",
+        type=_agent_name,
+        choices=list(agents.AGENTS),
+        default="bc",
+        help="which agent to train (bc)",
+    )
     parser.add_argument(
         "--dataset", required=True, metavar="REF", help="path, URL or name@version"
     )
     parser.add_argument("--out", required=True, type=Path, metavar="DIR")
-    parser.add_argument("--preset", choices=sorted(presets.NETWORKS), default="tiny")
+    parser.add_argument("--preset", choices=list(presets.NETWORKS), default="tiny")
     parser.add_argument(
-        "--init", type=Path, metavar="DIR", help="start from this run's parameters"
+        "--init",
+        type=Path,
+        metavar="DIR",
+        help="start from the parameters of this run, or of this .agent file",
     )
     parser.add_argument(
         "--config",
         type=Path,
         metavar="FILE.json",
-        help="a run's JSON, or parts of one, over the preset",
+        help="a run's JSON, or parts of it, that replace the preset's",
     )
     for name, (kind, text) in _FIELDS.items():
         parser.add_argument(f"--{name.replace('_', '-')}", type=kind, help=text)
     parser.add_argument(
-        "--memory", choices=("none", "lstm", "transformer"), help="of the network"
+        "--memory", choices=("none", "lstm", "transformer"), help="the network's memory"
     )
     parser.add_argument(
         "--workers", type=int, default=1, help="processes that load data (1)"
@@ -66,12 +86,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--devices",
         type=int,
-        help="devices to split batches over (all; on CPUs: makes that many)",
+        help="devices to split batches over (all); on a CPU, splits it into that many",
     )
     parser.add_argument(
         "--split",
         default="test",
-        help="evaluated at the end: test (default), valid, valid,test, or none",
+        help="what to evaluate on at the end: test (default), valid, valid,test or none",
     )
     parser.add_argument("--dry-run", action="store_true", help="print the run and stop")
 
@@ -79,34 +99,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Trains, then evaluates on held-out games."""
     if args.devices:
-        training.split_host(args.devices)
+        learner.split_host(args.devices)
     data = dataset.open_dataset(args.dataset)
-    made = resolve(args, data)
-    shapes = network.shapes(made.algorithm.network, made.algorithm.settings)
-    count = network.parameter_count(shapes)
+    resolved = resolve(args, data)
+    config = resolved.algorithm
+    count = parameters.count(parameters.shapes(config.network, config.settings))
     if args.dry_run:
-        print(json.dumps(made.to_json(), indent=1, sort_keys=True))
-        print(f"{count:,} parameters, {made.updates:,} updates")
+        print(json.dumps(resolved.to_json(), indent=1, sort_keys=True))
+        print(f"{count:,} parameters, {resolved.updates:,} updates")
         return 0
-    chosen = training.training_data(made, data)
-    # Before the training: hours later is no time to learn that nothing was held out.
+    episodes = splits.training_episodes(resolved, data)
+    # Before training, so that a wrong --split does not show hours later.
     held_out = None
     if args.split != "none":
-        held_out = training.held_out_data(made, data, args.split.split(","))
+        held_out = splits.held_out_episodes(resolved, data, args.split.split(","))
     print(
-        f"{made.agent}: {count:,} parameters, {made.updates:,} updates of "
-        f"{made.frames_per_update:,} frames, on {len(chosen):,} episodes with "
-        f"{chosen.steps:,} steps of {data.reference}"
+        f"{resolved.agent}: {count:,} parameters, {resolved.updates:,} updates of "
+        f"{resolved.frames_per_update:,} frames, on {len(episodes):,} episodes with "
+        f"{episodes.steps:,} steps of {data.reference}"
     )
-    done = [0]
+    frames_done = 0
 
     def on_update(update: int, frames: int) -> None:
-        done[0] = frames
+        nonlocal frames_done
+        frames_done = frames
 
-    total = made.updates * made.frames_per_update
-    with progress.Progress("train", total, "frames", lambda: done[0]):
+    total = resolved.updates * resolved.frames_per_update
+    with progress.Progress("train", total, "frames", lambda: frames_done):
         summary = training.train(
-            made,
+            resolved,
             data,
             args.out,
             init=args.init,
@@ -114,83 +135,89 @@ def run(args: argparse.Namespace) -> int:
             devices=args.devices,
             on_update=on_update,
         )
+    seconds = max(summary.seconds, 1e-9)
     print(
-        f"{summary.frames:,} frames; this part {summary.new_frames:,} in "
-        f"{summary.seconds:.0f} s ({summary.new_frames / max(summary.seconds, 1e-9):.0f} "
-        f"frames/s, {100 * summary.wait_seconds / max(summary.seconds, 1e-9):.1f}% of "
-        f"the time waiting for data); results in {args.out}"
+        f"{summary.frames:,} frames; this session {summary.new_frames:,} in "
+        f"{summary.seconds:.0f} s ({summary.new_frames / seconds:.0f} frames/s, "
+        f"{100 * summary.wait_seconds / seconds:.1f}% of the time waiting for data); "
+        f"results in {args.out}"
     )
     if summary.problem:
         print(f"stopped: {summary.problem}")
         return 1
     if held_out is not None:
-        _evaluate(args, made, data, held_out)
+        _evaluate(args, resolved, data, held_out)
+    elif args.split != "none":
+        print(
+            f"evaluation skipped: the dataset has no episodes in {args.split}. To "
+            "evaluate on training games instead, hold some out (--hold-out 100 of a "
+            "thousand) and train in another folder"
+        )
     return 0
 
 
-def resolve(args: argparse.Namespace, data: dataset.Dataset) -> runs.Run:
-    """Returns the run that the options mean: preset, then the file, then single options."""
-    made = presets.run(args.agent, args.preset, data.settings)
+def resolve(args: argparse.Namespace, data: Dataset) -> Run:
+    """Returns the run that the options mean: the preset, then the file, then single options."""
+    resolved = presets.run(args.agent, args.preset, data.settings)
     if args.config:
         try:
             changes = json.loads(args.config.read_text("utf-8"))
         except (OSError, ValueError) as error:
             raise errors.ConfigError(f"{args.config}: {error}") from error
-        made = runs.from_json(_over(made.to_json(), changes, str(args.config)))
-    given = {
+        merged = _over(resolved.to_json(), changes, str(args.config))
+        resolved = runs.from_json(merged)
+    if args.memory:
+        memory = {"algorithm": {"network": {"memory": args.memory}}}
+        resolved = runs.from_json(_over(resolved.to_json(), memory, "--memory"))
+    fields = {
         name: getattr(args, name) for name in _FIELDS if getattr(args, name) is not None
     }
-    if args.memory:
-        merged = _over(
-            made.to_json(), {"algorithm": {"network": {"memory": args.memory}}}, ""
-        )
-        made = runs.from_json(merged)
-    return runs.replace(made, **given)
+    return runs.replace(resolved, **fields)
+
+
+def _agent_name(text: str) -> str:
+    """Returns an agent's name for the name or alias; unknown words are left to `choices`."""
+    return agents.find(text).name if text in agents.NAMES else text
 
 
 def _over(under: dict[str, Any], over: Any, where: str) -> dict[str, Any]:
+    """Returns `under` with the values of `over` in it; unknown keys are errors."""
     if not isinstance(over, dict):
         raise errors.ConfigError(
             f"{where}: expected an object, found {type(over).__name__}"
         )
-    out = dict(under)
+    merged = dict(under)
     for key, value in over.items():
         if key not in under:
             raise errors.ConfigError(
                 f"{where}: unknown key {key!r}; expected some of {sorted(under)}"
             )
         inner = under[key]
-        out[key] = _over(inner, value, where) if isinstance(inner, dict) else value
-    return out
+        merged[key] = _over(inner, value, where) if isinstance(inner, dict) else value
+    return merged
 
 
 def _evaluate(
-    args: argparse.Namespace,
-    made: runs.Run,
-    data: dataset.Dataset,
-    held_out: dataset.Dataset,
+    args: argparse.Namespace, resolved: Run, data: Dataset, held_out: Dataset
 ) -> None:
-    _, arrays = checkpoint.load(args.out)
-    config = made.algorithm
-    like = network.shapes(config.network, config.settings)
-    params, _ = checkpoint.graft(arrays, like, prefix="0")
-    behaviour, missing = checkpoint.graft(arrays, like, prefix="2/behaviour")
-    done = [0]
+    trained = agent_file.load_trained(args.out)
+    steps_done = 0
 
-    def on_batch(frames: int) -> None:
-        done[0] += frames
+    def on_batch(steps: int) -> None:
+        nonlocal steps_done
+        steps_done += steps
 
-    with progress.Progress("evaluate", held_out.steps, "steps", lambda: done[0]):
+    with progress.Progress("evaluate", held_out.steps, "steps", lambda: steps_done):
         result = prediction.evaluate(
-            params,
-            config,
+            trained.params,
+            resolved.algorithm,
             held_out,
-            training.training_games(made, data),
-            behaviour=None if missing else behaviour,
+            splits.training_games(resolved, data),
+            behaviour=trained.behaviour,
             on_batch=on_batch,
         )
-    result["split"], result["hold_out"] = args.split, made.hold_out
+    result["split"], result["hold_out"] = args.split, resolved.hold_out
     text = json.dumps(result, indent=1, sort_keys=True) + "\n"
-    storage.write(str(args.out / EVALUATION), text.encode())
+    storage.write(str(args.out / run_folder.PREDICTION), text.encode())
     print(f"held-out {args.split}: {result['games']} games, {result['steps']:,} steps")
     print("\n".join(prediction.table_lines(result)))

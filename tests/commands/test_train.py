@@ -41,7 +41,7 @@ def test_dry_run_prints_the_resolved_run(folder, tmp_path, config, capsys):
     [
         (["--rollout", "0"], "rollout: must be at least 1"),
         (["--agent", "oac"], "--init"),
-        (["--split", "nowhere"], "no episode"),
+        (["--split", "nowhere"], "found 'nowhere'"),
         (["--init", "missing"], "starmill train"),
     ],
 )
@@ -72,8 +72,8 @@ def test_trains_evaluates_and_goes_on(folder, tmp_path, config, capsys):
     assert cli.main(command) == 0
     first = capsys.readouterr().out
     assert "| function |" in first
-    result = json.loads((out / "evaluation.json").read_text())
+    result = json.loads((out / "prediction.json").read_text())
     assert set(result["arguments"]) == set(small_agents.ACTION_SPECS)
     assert cli.main(command) == 0  # nothing left to do but to evaluate again
-    assert "this part 0 in" in capsys.readouterr().out
-    assert json.loads((out / "evaluation.json").read_text()) == result
+    assert "this session 0 in" in capsys.readouterr().out
+    assert json.loads((out / "prediction.json").read_text()) == result

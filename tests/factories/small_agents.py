@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from starmill.learners import presets, rollouts, runs
-from starmill.learners.networks import policy
-from starmill.learners.networks.network import Config
+from starmill.learners.networks import policy, scoring
+from starmill.learners.networks.network import NetworkConfig
 from starmill.schema import assembly, codec, shards, specs, vocab
 from starmill.schema import episode as episode_lib
 from starmill.schema.loader import dataset
@@ -33,7 +33,7 @@ SETTINGS = dataclasses.replace(
         max_unit_selection_size=SLOTS,
     ),
 )
-NETWORK = Config(
+NETWORK = NetworkConfig(
     vector=16,
     unit=8,
     unit_hidden=8,
@@ -62,7 +62,7 @@ def episode(seed: int, steps: int = 12, **overrides) -> episode_lib.InMemoryEpis
         units[t, missing, 0] = 1 + np.flatnonzero(missing)
         units[t, count:] = 0
         function = int(arrays["action/function"][t])
-        takes = dict(zip(policy.ARGUMENTS, table[function], strict=True))
+        takes = dict(zip(scoring.ARGUMENTS, table[function], strict=True))
         tags = arrays["action/unit_tags"]
         tags[t] = UNITS if function else 0
         if takes["unit_tags"]:
@@ -112,9 +112,9 @@ def run(agent: str, **changes) -> runs.Run:
         latent_model=made.algorithm.network.latent_model,
     )
     sizes = {"batch_size": 4, "rollout": 4, "frames": 4 * 4 * 6}
-    if agent in ("oac", "eoac"):
+    if agent in ("oac", "e-oac"):
         sizes["trained"] = 2
-    if agent == "eoac":
+    if agent == "e-oac":
         sizes["n"] = 2
     if agent == "mzs":
         sizes["unroll"] = 4

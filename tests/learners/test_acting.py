@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 
 from starmill.learners import acting, rollouts
-from starmill.learners.networks import network as networks
+from starmill.learners.networks import parameters
 from starmill.schema import errors, specs
 from tests.factories import small_agents
 
 
 def _actor(name="bc", options=None, **changes):
     run = small_agents.run(name, **changes)
-    params = networks.init(1, run.algorithm.network, small_agents.SETTINGS)
+    params = parameters.init(1, run.algorithm.network, small_agents.SETTINGS)
     behaviour = None
-    if name in ("oac", "eoac"):
-        behaviour = networks.init(2, run.algorithm.network, small_agents.SETTINGS)
+    if name in ("oac", "e-oac"):
+        behaviour = parameters.init(2, run.algorithm.network, small_agents.SETTINGS)
     return acting.Actor(run, params, behaviour, options or acting.Options(mmr=6000))
 
 
@@ -84,14 +84,14 @@ def test_oac_takes_the_rest_from_its_behaviour():
     ours = _actor("oac", options)
     (action,) = _play(ours, 0, steps=1)
     run = small_agents.run("oac")
-    own = networks.init(1, run.algorithm.network, small_agents.SETTINGS)
-    other = networks.init(2, run.algorithm.network, small_agents.SETTINGS)
+    own = parameters.init(1, run.algorithm.network, small_agents.SETTINGS)
+    other = parameters.init(2, run.algorithm.network, small_agents.SETTINGS)
     memory = ours.begin(0)
     frame = ours._prepare(small_agents.observation(), memory)
     frames = {name: np.asarray(value)[None] for name, value in frame.items()}
     pair = []
     for params in (own, other):
-        network = networks.merge(params, run.algorithm.network, small_agents.SETTINGS)
+        network = parameters.merge(params, run.algorithm.network, small_agents.SETTINGS)
         pair.append((network, network.encode(frames)))
     (network, latent), (behaviour, rest) = pair
     function = network.policy.function_logits(latent.vector).argmax(-1)

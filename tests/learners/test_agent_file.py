@@ -9,8 +9,8 @@ import pytest
 
 from starmill import cli
 from starmill.benchmark.opponents import contestants
-from starmill.learners import acting, agent_file, checkpoint, training
-from starmill.learners.networks import network
+from starmill.learners import acting, agent_file, checkpoint, learner
+from starmill.learners.networks import parameters
 from starmill.schema import errors, specs
 from tests.factories import small_agents
 
@@ -19,8 +19,8 @@ from tests.factories import small_agents
 def run_folder(request, tmp_path_factory):
     """A run's folder as training leaves it, without the training."""
     run = small_agents.run(request.param)
-    start = network.init(3, run.algorithm.network, small_agents.SETTINGS)
-    state = training.Learner(run).init(start)
+    start = parameters.init(3, run.algorithm.network, small_agents.SETTINGS)
+    state = learner.Learner(run).init(start)
     folder = tmp_path_factory.mktemp(request.param)
     meta = checkpoint.Meta(
         run=run.to_json(),
@@ -60,7 +60,7 @@ def test_it_acts_as_its_parameters_say(file):
     meta, arrays = agent_file.load(file)
     name = meta.run["agent"]
     run = small_agents.run(name)
-    like = network.shapes(run.algorithm.network, small_agents.SETTINGS)
+    like = parameters.shapes(run.algorithm.network, small_agents.SETTINGS)
 
     def tree(prefix):
         leaves, structure = jax.tree_util.tree_flatten_with_path(like)

@@ -13,7 +13,7 @@ from tests.reference import offline_rl
 
 @pytest.mark.parametrize("ramp_in", [0, 300])
 def test_schedule_is_the_corrected_cosine(ramp_in):
-    config = optimizer.Config(learning_rate=2e-3, frames=1000, ramp_in=ramp_in)
+    config = optimizer.OptimizerConfig(learning_rate=2e-3, frames=1000, ramp_in=ramp_in)
     rate = optimizer.schedule(config, frames_per_update=50)
     for update in range(21):
         expected = offline_rl.cosine(update * 50, 2e-3, 1000, ramp_in)
@@ -23,7 +23,9 @@ def test_schedule_is_the_corrected_cosine(ramp_in):
 
 
 def test_schedule_of_the_papers_frames_fits_no_int32():
-    config = optimizer.Config(learning_rate=5e-4, frames=10**10, ramp_in=3 * 10**9)
+    config = optimizer.OptimizerConfig(
+        learning_rate=5e-4, frames=10**10, ramp_in=3 * 10**9
+    )
     rate = jax.jit(optimizer.schedule(config, frames_per_update=32_768))
     for update in (1, 50_000, 150_000, 300_000):
         expected = offline_rl.cosine(update * 32_768, 5e-4, 10**10, 3 * 10**9)
@@ -33,7 +35,7 @@ def test_schedule_of_the_papers_frames_fits_no_int32():
 @pytest.mark.parametrize("clip", optimizer.CLIPS)
 @pytest.mark.parametrize("decay", [0.0, 0.1])
 def test_equals_adam_by_hand(clip, decay):
-    config = optimizer.Config(
+    config = optimizer.OptimizerConfig(
         learning_rate=0.1,
         frames=100,
         clip=clip,
@@ -55,7 +57,7 @@ def test_equals_adam_by_hand(clip, decay):
         decay,
         start,
     )
-    tool = optimizer.optimizer(config, frames_per_update=10)
+    tool = optimizer.build(config, frames_per_update=10)
     # Two leaves: the norm that is clipped is over all of them.
     params = {"a": jnp.asarray(start[:2]), "b": jnp.asarray(start[2:])}
     state = tool.init(params)
@@ -69,4 +71,4 @@ def test_equals_adam_by_hand(clip, decay):
 
 def test_problems_are_named_together():
     with pytest.raises(errors.ConfigError, match=r"clip: .*frames: .*ramp_in"):
-        optimizer.Config(clip="both", frames=0, ramp_in=-1)
+        optimizer.OptimizerConfig(clip="both", frames=0, ramp_in=-1)

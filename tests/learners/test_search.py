@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from starmill.learners import search as mcts
-from starmill.learners.networks import network as networks
+from starmill.learners import search
+from starmill.learners.networks import parameters
 from starmill.schema import errors
 from tests.factories import small_agents
 
@@ -32,15 +32,15 @@ def _toy_model(logits):
         after = jnp.stack([moves + 1, jnp.where(moves == 0, good, lucky)], -1)
         return after.astype(jnp.float32), reward, goes_on
 
-    return mcts.Model(sample, lambda hidden: jnp.zeros(len(hidden)), step)
+    return search.Model(sample, lambda hidden: jnp.zeros(len(hidden)), step)
 
 
 def test_finds_the_one_line_that_wins():
     """Policy and value know nothing: the policy alone plays the winning move in 1 of 6."""
-    config = mcts.Config(actions=12, simulations=150)
+    config = search.SearchConfig(actions=12, simulations=150)
     model = _toy_model(np.zeros(ACTIONS))
-    search = jax.jit(lambda key: mcts.search(key, jnp.zeros((64, 2)), model, config))
-    found = search(jax.random.key(0))
+    run = jax.jit(lambda key: search.search(key, jnp.zeros((64, 2)), model, config))
+    found = run(jax.random.key(0))
     chosen = np.asarray(found.action == GOOD[0])
     assert chosen.mean() > 0.5
     np.testing.assert_allclose(found.weights.sum(-1), 1.0, rtol=1e-5)
@@ -60,9 +60,9 @@ def test_one_move_ahead_it_is_the_best_sampled_action():
     def step(hidden, action):
         return hidden, rewards[action], jnp.zeros(len(hidden))
 
-    model = mcts.Model(sample, lambda hidden: jnp.zeros(len(hidden)), step)
-    config = mcts.Config(actions=8, simulations=64)
-    found = jax.jit(lambda key: mcts.search(key, jnp.zeros((32, 1)), model, config))(
+    model = search.Model(sample, lambda hidden: jnp.zeros(len(hidden)), step)
+    config = search.SearchConfig(actions=8, simulations=64)
+    found = jax.jit(lambda key: search.search(key, jnp.zeros((32, 1)), model, config))(
         jax.random.key(3)
     )
     np.testing.assert_allclose(rewards[found.action], rewards[found.actions].max(-1))
@@ -70,13 +70,13 @@ def test_one_move_ahead_it_is_the_best_sampled_action():
 
 def test_network_proposals_have_the_right_ratio():
     config = dataclasses.replace(small_agents.NETWORK, latent_model=True)
-    params = networks.init(0, config, small_agents.SETTINGS)
+    params = parameters.init(0, config, small_agents.SETTINGS)
     hidden = np.random.default_rng(0).normal(size=(2, config.vector)).astype(np.float32)
 
     @jax.jit
     def propose(temperature):
-        network = networks.merge(params, config, small_agents.SETTINGS)
-        model = mcts.network_model(network, temperature)
+        network = parameters.merge(params, config, small_agents.SETTINGS)
+        model = search.network_model(network, temperature)
         (function, delay), log_ratio = model.sample(jax.random.key(1), hidden, 3)
         rows = jnp.repeat(hidden[:, None], 3, axis=1)
         first = network.policy.function_logits(rows)
@@ -98,4 +98,4 @@ def test_network_proposals_have_the_right_ratio():
 
 def test_a_search_needs_actions():
     with pytest.raises(errors.ConfigError, match="at least 1"):
-        mcts.Config(actions=0)
+        search.SearchConfig(actions=0)

@@ -8,16 +8,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from starmill.learners import runs, training
+from starmill.learners import agents, learner
 from starmill.learners.algorithms import bc, contract, crr, muzero, rbve
-from starmill.learners.networks import network as networks
+from starmill.learners.networks import parameters
 from starmill.schema import episode
 from tests.factories import small_agents
 
 
 @functools.cache
 def _learner(agent, **changes):
-    return training.Learner(
+    return learner.Learner(
         small_agents.run(agent, frames=10**6, learning_rate=0.01, **changes), 1
     )
 
@@ -26,7 +26,7 @@ def _learner(agent, **changes):
 def _gradient(agent):
     """loss and gradient by parameters, compiled once for each agent."""
     run = small_agents.run(agent)
-    loss = runs.ALGORITHMS[agent].loss
+    loss = agents.AGENTS[agent].algorithm.loss
 
     @jax.jit
     def value_and_gradient(params, carry, batch):
@@ -44,7 +44,7 @@ def _norm(tree):
 
 def _start(agent, seed=0):
     run = small_agents.run(agent)
-    return runs.ALGORITHMS[agent].init(seed, run.algorithm, None)
+    return agents.AGENTS[agent].algorithm.init(seed, run.algorithm, None)
 
 
 def _batch(agent, **overrides):
@@ -52,7 +52,7 @@ def _batch(agent, **overrides):
     return small_agents.batch(size=run.batch_size, steps=run.rollout, **overrides)
 
 
-@pytest.mark.parametrize("agent", ["oac", "eoac"])
+@pytest.mark.parametrize("agent", ["oac", "e-oac"])
 def test_ratios_are_one_at_the_start(agent):
     params, carry = _start(agent)
     (_, (_, metrics)), _ = _gradient(agent)(params, carry, _batch(agent))
@@ -92,7 +92,7 @@ def test_oac_raises_what_beat_the_critic():
     better = jax.tree.map(lambda p, g: p - 1e-3 * g, params, gradient)
 
     def log_prob(params):
-        network = networks.merge(params, small_agents.NETWORK, small_agents.SETTINGS)
+        network = parameters.merge(params, small_agents.NETWORK, small_agents.SETTINGS)
         latent, _ = network.unroll(batch)
         action = {n: batch[f"action/{n}"].reshape(-1) for n in ("function", "delay")}
         return sum(network.policy.function_delay_log_probs(latent.vector, action))
@@ -107,12 +107,12 @@ def test_oac_raises_what_beat_the_critic():
 
 @pytest.mark.slow
 def test_eoac_carries_its_traces_and_takes_turns():
-    run = small_agents.run("eoac", accumulate=2).algorithm
-    params, carry = runs.ALGORITHMS["eoac"].init(0, run, None)
+    run = small_agents.run("e-oac", accumulate=2).algorithm
+    params, carry = agents.AGENTS["e-oac"].algorithm.init(0, run, None)
     assert carry["traces"].traces.shape == (2, run.n, run.batch_size)
-    loss = runs.ALGORITHMS["eoac"].loss
+    loss = agents.AGENTS["e-oac"].algorithm.loss
     step = jax.jit(lambda carry, batch: loss(params, carry, batch, None, run)[1][0])
-    batch = _batch("eoac")
+    batch = _batch("e-oac")
     batch["step_type"][:] = episode.MID
     one = step(carry, batch)
     assert int(one["turn"]) == 1
@@ -136,7 +136,7 @@ def test_mzs_first_step_is_behaviour_cloning():
         value_weight=run.value_weight,
         weight_penalty=0.0,
     )
-    params = networks.init(0, run.network, small_agents.SETTINGS)
+    params = parameters.init(0, run.network, small_agents.SETTINGS)
     batch = small_agents.batch(seed=4, size=4, steps=1)
     carry = {"calls": jnp.zeros((), jnp.int32)}
     ours = jax.jit(lambda p: muzero.loss(p, carry, batch, None, run)[0])(params)
@@ -167,7 +167,7 @@ def test_mzs_bootstraps_where_the_episode_goes_on():
     batch = _batch("mzs", outcome=1)
     batch["step_type"][0, -1] = episode.LAST
     batch["step_type"][1:, -1] = episode.MID
-    network = networks.merge(carry["target"], run.network, small_agents.SETTINGS)
+    network = parameters.merge(carry["target"], run.network, small_agents.SETTINGS)
     alive = muzero.still_alive(jnp.asarray(batch["step_type"]))
     targets = jax.jit(lambda: muzero._value_targets(carry, batch, alive, run))()
     last = {name: value[:, -1] for name, value in batch.items()}
@@ -265,7 +265,7 @@ def test_rbve_ranks_the_recorded_function_first():
     [
         # Each compiles its own update: the default run does the first.
         pytest.param(agent, marks=[] if agent == "bc" else [pytest.mark.slow])
-        for agent in runs.ALGORITHMS
+        for agent in agents.AGENTS
     ],
 )
 def test_one_batch_is_overfitted(agent):
@@ -273,10 +273,10 @@ def test_one_batch_is_overfitted(agent):
     learner = _learner(agent)
     # The same parameters for all; the actor-critics' behaviour is the start itself.
     state = learner.init(
-        networks.init(0, learner.run.algorithm.network, small_agents.SETTINGS)
+        parameters.init(0, learner.run.algorithm.network, small_agents.SETTINGS)
     )
     batch = _batch(agent, outcome=1)
-    if agent in ("oac", "eoac"):
+    if agent in ("oac", "e-oac"):
         batch["reward"][:, -1] = 1.0
         batch["step_type"][:, -1] = episode.LAST
     history = []
@@ -284,7 +284,7 @@ def test_one_batch_is_overfitted(agent):
         state, metrics = learner.update(state, [batch], number)
         history.append({name: float(value) for name, value in metrics.items()})
     first, last = history[0], history[-1]
-    if agent in ("oac", "eoac"):
+    if agent in ("oac", "e-oac"):
         # A policy gradient has no floor at 0: what it must do is make the winners' actions,
         # all better than the critic expected, nearly certain.
         assert last["loss"] < 0.05 * abs(first["loss"])

@@ -62,7 +62,7 @@ def test_a_worked_example():
 
 
 def test_shapes_must_agree():
-    with pytest.raises(ValueError, match="four arrays"):
+    with pytest.raises(AssertionError, match="equal_shape"):
         vtrace.vtrace(
             np.zeros((3, 2)), np.zeros((2, 2)), np.zeros((3, 2)), np.zeros((3, 2))
         )

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from starmill.learners import rollouts
-from starmill.learners.networks import layers, network, policy
+from starmill.learners.networks import parameters, policy, scoring
 from starmill.schema import settings, vocab
 from tests.factories import small_agents
 
-PARAMS = network.init(3, small_agents.NETWORK, small_agents.SETTINGS)
+PARAMS = parameters.init(3, small_agents.NETWORK, small_agents.SETTINGS)
 
 
 # Every call has this many frames, padded or not: one compilation each.
@@ -20,7 +20,7 @@ FRAMES = 1600
 
 
 def _network(params):
-    return network.merge(params, small_agents.NETWORK, small_agents.SETTINGS)
+    return parameters.merge(params, small_agents.NETWORK, small_agents.SETTINGS)
 
 
 @jax.jit
@@ -82,7 +82,7 @@ def _repeat(latent, index, count):
 def _stack(actions):
     return {
         name: np.stack([np.asarray(a[name], np.int32) for a in actions])
-        for name in policy.ARGUMENTS
+        for name in scoring.ARGUMENTS
     }
 
 
@@ -102,7 +102,7 @@ def _all_actions(function, delay, rows):
     targets = range(rows) if "target_unit_tag" in takes else [0]
     worlds = range(small_agents.SIDE**2) if "world" in takes else [0]
     for values in itertools.product(queued, repeat, tags, targets, worlds):
-        yield dict(zip(policy.ARGUMENTS, (function, delay, *values), strict=True))
+        yield dict(zip(scoring.ARGUMENTS, (function, delay, *values), strict=True))
 
 
 def test_table_says_which_arguments_exist():
@@ -189,7 +189,7 @@ def test_joint_probability_is_the_product_of_prefix_conditionals(latent, frames)
         return np.exp(values - np.logaddexp.reduce(values))[choice]
 
     expected, prefix = {}, dict(blank)
-    for name in policy.ARGUMENTS[:4]:
+    for name in scoring.ARGUMENTS[:4]:
         choice = action[name] - 1 if name == "delay" else action[name]
         expected[name] = factor(name, prefix, choice)
         prefix[name] = action[name]
@@ -303,41 +303,3 @@ def test_impossible_choices_are_counted_and_carry_nothing(latent, frames):
     np.testing.assert_array_equal(scores.impossible["target_unit_tag"], [0, 1])
     assert scores.log_prob["target_unit_tag"][1] == 0
     assert scores.log_prob["target_unit_tag"][0] < 0
-
-
-def test_long_delays_count_as_the_longest():
-    np.testing.assert_array_equal(
-        policy.delay_index(jnp.array([0, 1, 127, 128, 900])), [0, 0, 126, 126, 126]
-    )
-
-
-def test_entropy_of_uniform_logits_is_their_logarithm():
-    shape = (1, small_agents.SLOTS, 3)
-    logits = policy.Logits(
-        function=jnp.zeros((1, 5)),
-        delay=jnp.zeros((1, 127)),
-        queued=jnp.zeros((1, 2)),
-        repeat=jnp.array([[0.0, 0.0, layers.MASKED]]),
-        unit_tags=jnp.zeros(shape),
-        target_unit_tag=jnp.zeros((1, 2)),
-        world=jnp.zeros((1, 9)),
-    )
-    action = _stack(
-        [
-            {
-                "function": 1,
-                "delay": 1,
-                "queued": 0,
-                "repeat": 1,
-                "unit_tags": [0, 2, 2],
-                "target_unit_tag": 0,
-                "world": 3,
-            }
-        ]
-    )
-    present = {name: jnp.array([True]) for name in policy.ARGUMENTS}
-    found = policy.score(logits, action, present).entropy
-    for name, size in (("function", 5), ("repeat", 2), ("world", 9)):
-        assert found[name][0] == pytest.approx(np.log(size), rel=1e-5), name
-    # Two slots were used: a unit and the end marker.
-    assert found["unit_tags"][0] == pytest.approx(2 * np.log(3), rel=1e-5)

@@ -1,0 +1,77 @@
+"""The network's parameters as a plain nested dict, which losses and checkpoints understand.
+
+In: a `NetworkConfig` and the converter settings. Out: parameters, or their shapes; and a
+`Network` that holds given ones. Nothing outside this package needs to know flax.
+
+    params = parameters.init(seed, config, settings)
+    network = parameters.merge(params, config, settings)     # inside jit
+    latent = network.encode(frames)
+
+The keys are the names of the modules' attributes. Checkpoints store arrays under them, so an
+attribute that is renamed makes old checkpoints unreadable.
+"""
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+
+from starmill.learners.networks.network import Network, NetworkConfig
+from starmill.schema.settings import ConverterSettings
+
+Params = dict[str, Any]
+
+
+def init(seed: int, config: NetworkConfig, settings: ConverterSettings) -> Params:
+    """Returns fresh parameters, which depend on the seed and the shapes alone.
+
+    Kernels are normal with variance 1 / fan-in, embeddings with 1 / width; biases are 0 and
+    scales 1. They are drawn by numpy, because compiling JAX's own initialisers takes longer
+    than a test may.
+    """
+    leaves, tree = jax.tree_util.tree_flatten_with_path(shapes(config, settings))
+    rng = np.random.default_rng([seed, len(leaves)])
+
+    def draw(path: Any, leaf: jax.ShapeDtypeStruct) -> jax.Array:
+        name = str(path[-1].key)
+        if name == "scale":
+            return jnp.ones(leaf.shape, leaf.dtype)
+        if name not in ("kernel", "embedding"):
+            return jnp.zeros(leaf.shape, leaf.dtype)
+        inputs = leaf.shape[-1] if name == "embedding" else np.prod(leaf.shape[:-1])
+        values = rng.standard_normal(leaf.shape, np.float32) / np.sqrt(inputs)
+        return jnp.asarray(values.astype(leaf.dtype))
+
+    return jax.tree.unflatten(tree, [draw(path, leaf) for path, leaf in leaves])
+
+
+def shapes(config: NetworkConfig, settings: ConverterSettings) -> Params:
+    """Returns the shapes of the parameters without allocating them."""
+    return nnx.to_pure_dict(nnx.state(_abstract(config, settings), nnx.Param))
+
+
+def merge(
+    params: Params, config: NetworkConfig, settings: ConverterSettings
+) -> Network:
+    """Returns the network with these parameters. It is cheap and meant for use inside jit."""
+    return nnx.merge(_graph(config, settings), params)
+
+
+def count(params: Params) -> int:
+    """Returns how many numbers the parameters (or their shapes) hold."""
+    return sum(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(params))
+
+
+@functools.lru_cache(maxsize=32)
+def _graph(config: NetworkConfig, settings: ConverterSettings) -> nnx.GraphDef[Network]:
+    graph, _ = nnx.split(_abstract(config, settings), nnx.Param)
+    return graph
+
+
+def _abstract(config: NetworkConfig, settings: ConverterSettings) -> Network:
+    return nnx.eval_shape(
+        lambda: Network(config, settings, rngs=nnx.Rngs(jax.random.key(0)))
+    )

@@ -1,0 +1,91 @@
+"""Which episodes a run trains on, and which it is evaluated on.
+
+In: a `Run` and a dataset. Out: the dataset's episodes for either purpose, and the batches to train
+on. A game is on one side only: with `Run.hold_out`, some games of the training split are kept
+from training and evaluated together with the held-out split.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow.compute
+
+from starmill.learners.runs import HOLD_OUT_TOTAL, Run
+from starmill.schema import errors, selection
+from starmill.schema.loader.batch_options import BatchOptions
+from starmill.schema.loader.dataset import Dataset
+
+TRAIN = "train"
+HELD_OUT = tuple(name for name in selection.SPLITS if name != TRAIN)
+
+
+def training_episodes(run: Run, data: Dataset) -> Dataset:
+    """Returns the episodes that the run trains on."""
+    return training_games(run, data).filter(
+        mmr_above=run.mmr_above, outcome=run.outcome
+    )
+
+
+def training_games(run: Run, data: Dataset) -> Dataset:
+    """Returns all episodes of the training split, except the games that the run holds out."""
+    split = data.filter(split=TRAIN)
+    if not run.hold_out:
+        return split
+    return split.filter(where=~_is_held_out(run, split))
+
+
+def held_out_episodes(run: Run, data: Dataset, splits: Sequence[str]) -> Dataset | None:
+    """Returns the episodes of some splits and the games that the run holds out; None if none."""
+    unknown = [name for name in splits if name not in HELD_OUT]
+    if TRAIN in splits:
+        raise errors.ConfigError(
+            f"split: the run is trained on {TRAIN!r}; expected some of {HELD_OUT}"
+        )
+    if unknown:
+        raise errors.ConfigError(
+            f"split: expected some of {HELD_OUT}, found {unknown[0]!r}"
+        )
+    where = pyarrow.compute.field("split").isin(list(splits))
+    if run.hold_out:
+        where |= _is_held_out(run, data.filter(split=TRAIN))
+    if not data.table.filter(where).num_rows:
+        return None
+    return data.filter(where=where)
+
+
+def batches(
+    run: Run,
+    data: Dataset,
+    *,
+    workers: int = 0,
+    state: dict[str, int] | None = None,
+) -> Any:
+    """Returns the dataset's iterator for a run.
+
+    Its batches have K + 1 steps; `rollouts.prepare` makes them into what losses take.
+    """
+    config = run.algorithm
+    overlap = getattr(config, "overlap", 0)
+    options = BatchOptions(
+        batch_size=config.batch_size,
+        rollout=config.rollout + 1,
+        seed=run.seed,
+        sampler=run.sampler,
+        form="compact",
+        stride=config.rollout - overlap if run.is_consecutive else None,
+        cross_episodes=run.is_consecutive,
+    )
+    return data.batches(options, workers=workers, state=state)
+
+
+def _is_held_out(run: Run, data: Dataset) -> pyarrow.compute.Expression:
+    replay_ids = sorted(set(data.table.column("replay_id").to_pylist()))
+    held_out = [name for name in replay_ids if _place(name) < run.hold_out]
+    return pyarrow.compute.field("replay_id").isin(held_out)
+
+
+def _place(replay_id: str) -> int:
+    """Returns a number below HOLD_OUT_TOTAL that depends on the id but not on its split."""
+    digest = hashlib.sha256(f"starmill hold out 1:{replay_id}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") % HOLD_OUT_TOTAL

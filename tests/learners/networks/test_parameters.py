@@ -1,0 +1,57 @@
+"""Parameters: seeds, and the paths under which checkpoints store them."""
+
+import dataclasses
+import hashlib
+
+import jax
+import numpy as np
+import pytest
+
+from starmill.learners import presets
+from starmill.learners.networks import parameters
+from starmill.schema.settings import UNPLUGGED
+from tests.factories import small_agents
+
+PARAMS = parameters.init(0, small_agents.NETWORK, small_agents.SETTINGS)
+
+
+def test_same_seed_same_parameters():
+    again = parameters.init(0, small_agents.NETWORK, small_agents.SETTINGS)
+    other = parameters.init(1, small_agents.NETWORK, small_agents.SETTINGS)
+    same = [
+        np.array_equal(a, b)
+        for a, b in zip(jax.tree.leaves(PARAMS), jax.tree.leaves(again), strict=True)
+    ]
+    assert all(same)
+    assert not np.array_equal(
+        PARAMS["vector_in"]["out"]["kernel"], other["vector_in"]["out"]["kernel"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("memory", "count", "digest"),
+    [
+        ("none", 139, "74f394fb76949691"),
+        ("lstm", 141, "86d330ecd8f825fc"),
+        ("transformer", 154, "26cba82650dba4df"),
+    ],
+)
+def test_paths_and_shapes_stay_what_old_checkpoints_have(memory, count, digest):
+    """A renamed attribute makes checkpoints unreadable; these are those of version 0.1."""
+    config = dataclasses.replace(
+        presets.NETWORKS["tiny"],
+        memory=memory,
+        latent_model=True,
+        action_values=True,
+        condition_return=True,
+        world_blocks=1,
+    )
+    shapes = parameters.shapes(config, UNPLUGGED)
+    leaves, _ = jax.tree_util.tree_flatten_with_path(shapes)
+    lines = sorted(
+        f"{jax.tree_util.keystr(path, simple=True, separator='/')} "
+        f"{tuple(leaf.shape)} {leaf.dtype}"
+        for path, leaf in leaves
+    )
+    assert len(lines) == count
+    assert hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16] == digest

@@ -1,0 +1,165 @@
+"""Checkpoints: what is stored, damage of every kind, and files without digests."""
+
+import shutil
+
+import numpy as np
+import pytest
+
+from starmill.learners import checkpoint, run_folder
+from starmill.schema import errors, specs
+from tests.factories import small_agents
+
+# When reading fails, orbax closes its event loop before all of tensorstore's reads have ended.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning"
+)
+
+
+def _meta(update):
+    return checkpoint.Meta(
+        run=small_agents.run("bc").to_json(),
+        dataset="small@1.0.0#sha256:00",
+        fingerprint=specs.fingerprint(small_agents.SETTINGS),
+        update=update,
+        frames=16 * update,
+        sampler={"position": update},
+        max_mmr=6500,
+    )
+
+
+def _state(update):
+    rng = np.random.default_rng(update)
+    weights = {"kernel": rng.normal(size=(40, 50)).astype(np.float32)}
+    return (weights, {"count": np.int32(update)}, {"turn": np.int32(0)})
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """A run's folder with two checkpoints."""
+    folder = tmp_path_factory.mktemp("run")
+    with checkpoint.Store(folder) as store:
+        for update in (3, 6):
+            store.save(_state(update), _meta(update))
+    return folder
+
+
+@pytest.fixture
+def folder(written, tmp_path):
+    """A copy that a test may damage."""
+    shutil.copytree(written, tmp_path / "run")
+    return tmp_path / "run"
+
+
+def _files(folder, update):
+    newest = folder / run_folder.CHECKPOINTS / str(update)
+    return [path for path in newest.rglob("*") if path.is_file()]
+
+
+def _is_restored(folder, update):
+    meta, arrays = checkpoint.load(folder)
+    assert meta == _meta(update)
+    assert set(arrays) == {"0/kernel", "1/count", "2/turn"}
+    np.testing.assert_array_equal(arrays["0/kernel"], _state(update)[0]["kernel"])
+    assert arrays["1/count"] == update
+
+
+def test_the_newest_checkpoint_is_loaded(written):
+    _is_restored(written, 6)
+    newest = run_folder.newest_checkpoint(written)
+    assert newest == written / "checkpoints" / "6"
+    assert [path.name for path in run_folder.checkpoints(written)] == ["3", "6"]
+
+
+def test_a_folder_without_checkpoints_has_none(tmp_path):
+    assert run_folder.newest_checkpoint(tmp_path) is None
+    with pytest.raises(errors.ConfigError, match="starmill train"):
+        checkpoint.load(tmp_path)
+    with checkpoint.Store(tmp_path) as store:
+        assert store.latest() is None
+        with pytest.raises(errors.ConfigError, match="found none"):
+            store.load()
+
+
+def test_a_checkpoint_without_digests_loads(folder):
+    """As versions before digests wrote it."""
+    newest = folder / run_folder.CHECKPOINTS / "6"
+    shutil.rmtree(newest / "digests")
+    index = newest / "_CHECKPOINT_METADATA"
+    index.write_text(index.read_text().replace('"digests"', '"other"'))
+    _is_restored(folder, 6)
+
+
+def test_a_flipped_bit_is_found(folder):
+    """Bytes throughout the largest file; no change of one may be loaded."""
+    path = max(_files(folder, 6), key=lambda file: file.stat().st_size)
+    data = path.read_bytes()
+    caught = 0
+    for place in range(0, len(data), max(1, len(data) // 12)):
+        damaged = bytearray(data)
+        damaged[place] ^= 0x10
+        path.write_bytes(damaged)
+        try:
+            _is_restored(folder, 6)
+        except errors.FormatError as error:
+            caught += 1
+            assert "checkpoints/6" in str(error)
+            assert "newest intact checkpoint is" in str(error)
+            assert "checkpoints/3" in str(error)
+    assert caught >= 6
+
+
+@pytest.mark.parametrize("damage", ["missing", "empty", "cut"])
+def test_missing_and_truncated_files_are_one_sentence(folder, damage):
+    caught = 0
+    for path in _files(folder, 6):
+        data = path.read_bytes()
+        if damage == "missing":
+            path.unlink()
+        else:
+            path.write_bytes(data[: len(data) // 2 if damage == "cut" else 0])
+        try:
+            _is_restored(folder, 6)
+        except errors.FormatError as error:
+            caught += 1
+            assert str(folder / "checkpoints" / "6") in str(error)
+            assert "newest intact checkpoint is" in str(error)
+            assert "\n" not in str(error)
+        path.write_bytes(data)
+    assert caught >= 3
+    _is_restored(folder, 6)
+
+
+def test_when_none_is_intact_the_message_says_so(folder):
+    for update in (3, 6):
+        shutil.rmtree(folder / run_folder.CHECKPOINTS / str(update) / "state")
+    with pytest.raises(errors.FormatError, match="No other checkpoint .* is intact"):
+        checkpoint.load(folder)
+
+
+def test_deleting_the_damaged_one_goes_back(folder):
+    shutil.rmtree(folder / run_folder.CHECKPOINTS / "6")
+    _is_restored(folder, 3)
+
+
+def test_changed_meta_is_found(folder):
+    path = folder / run_folder.CHECKPOINTS / "6" / "meta" / "metadata"
+    text = path.read_text()
+    assert text.count('"max_mmr": 6500') == 1
+    path.write_text(text.replace('"max_mmr": 6500', '"max_mmr": 6501'))
+    with pytest.raises(errors.FormatError, match=r"checkpoints/6.*\['meta'\]"):
+        checkpoint.load(folder)
+
+
+def test_a_tree_of_another_shape_is_refused(written):
+    _, arrays = checkpoint.load(written)
+    like = _state(6)
+    restored = checkpoint.restore(arrays, like, written)
+    np.testing.assert_array_equal(restored[0]["kernel"], like[0]["kernel"])
+    like[0]["kernel"] = like[0]["kernel"][:3]
+    with pytest.raises(errors.ManifestMismatch, match="0/kernel"):
+        checkpoint.restore(arrays, like, written)
+
+
+def test_unknown_keys_of_the_meta_are_refused(written):
+    with pytest.raises(errors.FormatError, match="expected the meta's keys"):
+        checkpoint.checked_meta({"run": {}}, written)

@@ -1,0 +1,78 @@
+"""Updates: accumulated batches, devices, and the gradient's norm."""
+
+import json
+import os
+import subprocess
+import sys
+
+import jax
+import numpy as np
+import pytest
+
+from starmill.learners.learner import Learner
+from starmill.schema import errors
+from tests.conftest import ROOT
+from tests.factories import small_agents
+
+
+def test_accumulated_batches_are_one_large_batch():
+    """Gradients of halves add up to the whole's."""
+    whole = Learner(small_agents.run("bc", batch_size=8), 1)
+    halves = Learner(small_agents.run("bc", batch_size=4, accumulate=2), 1)
+    batch = small_agents.batch(size=8, steps=4)
+    parts = [
+        {name: value[half] for name, value in batch.items()}
+        for half in (slice(0, 4), slice(4, 8))
+    ]
+    one, metrics = whole.update(whole.init(), [batch], 1)
+    two, summed = halves.update(halves.init(), parts, 1)
+    assert metrics.keys() == summed.keys()
+    for name in ("loss", "gradient_norm"):
+        np.testing.assert_allclose(metrics[name], summed[name], rtol=1e-4)
+    # Adam's mean after one update is the gradient, clipped. Parameters would not do: where
+    # a gradient is 0 but for rounding, its sign decides.
+    ours, theirs = one.optimizer[1].mu, two.optimizer[1].mu
+    for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5)
+    assert max(float(abs(leaf).max()) for leaf in jax.tree.leaves(ours)) > 0.05
+
+
+@pytest.mark.slow
+def test_four_devices_give_the_same_loss_as_one():
+    """In a process of its own: the number of devices is fixed when jax starts."""
+    script = """
+import json
+import jax
+jax.config.update("jax_disable_most_optimizations", True)
+from starmill.learners.learner import Learner
+from tests.factories import small_agents
+batch = small_agents.batch(size=4, steps=4)
+found = {}
+for agent in ("bc", "e-oac"):
+    for devices in (1, 4):
+        learner = Learner(small_agents.run(agent, learning_rate=0.01), devices)
+        state, losses = learner.init(), []
+        for number in (1, 2, 3):
+            state, metrics = learner.update(state, [batch], number)
+            losses.append(float(metrics["loss"]))
+        found[f"{agent}{devices}"] = losses
+print(json.dumps([len(jax.devices()), found]))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=ROOT,
+        env={**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=4"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    devices, found = json.loads(done.stdout.splitlines()[-1])
+    assert devices == 4
+    for name in ("bc", "e-oac"):
+        np.testing.assert_allclose(found[f"{name}1"], found[f"{name}4"], rtol=1e-4)
+        assert len(set(found[f"{name}1"])) == 3  # it did train
+
+
+def test_devices_must_divide_the_batch():
+    with pytest.raises(errors.ConfigError, match="divisor of the batch size"):
+        Learner(small_agents.run("bc"), 99)
