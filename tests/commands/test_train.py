@@ -77,3 +77,28 @@ def test_trains_evaluates_and_goes_on(folder, tmp_path, config, capsys):
     assert cli.main(command) == 0  # nothing left to do but to evaluate again
     assert "this session 0 in" in capsys.readouterr().out
     assert json.loads((out / "prediction.json").read_text()) == result
+
+
+@pytest.mark.slow
+def test_without_held_out_games_it_trains_and_says_so(tmp_path, config, capsys):
+    data = tmp_path / "data"
+    small_agents.write_dataset(data, splits=("train",))
+    command = ["train", "--dataset", str(data), "--out", str(tmp_path / "run")]
+    assert cli.main([*command, "--config", str(config), "--workers", "0"]) == 0
+    printed = capsys.readouterr().out
+    assert "evaluation skipped: the dataset has no episodes in test" in printed
+    assert "--hold-out 100" in printed
+    assert not (tmp_path / "run" / "prediction.json").exists()
+
+
+def test_the_former_name_of_an_agent_is_understood(folder, tmp_path, capsys):
+    out = ["--dataset", str(folder), "--out", str(tmp_path / "run"), "--dry-run"]
+    run = small_agents.run("e-oac").to_json()
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({"algorithm": {"network": run["algorithm"]["network"]}}))
+    command = ["train", *out, "--config", str(path), "--agent"]
+    assert cli.main([*command, "eoac"]) == 0
+    former = capsys.readouterr().out
+    assert cli.main([*command, "e-oac"]) == 0
+    assert capsys.readouterr().out == former
+    assert '"agent": "e-oac"' in former

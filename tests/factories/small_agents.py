@@ -131,7 +131,11 @@ def kinds() -> dict[str, int]:
 
 
 def write_dataset(
-    folder: Path, episodes: int = 8, settings=SETTINGS, **overrides
+    folder: Path,
+    episodes: int = 8,
+    settings=SETTINGS,
+    splits=("train", "test"),
+    **overrides,
 ) -> dataset.Dataset:
     """A dataset on disk: two thirds of the episodes train, the others test."""
     entries, placed = [], []
@@ -140,6 +144,8 @@ def write_dataset(
         ("train", made[: -episodes // 3]),
         ("test", made[-episodes // 3 :]),
     ):
+        if split not in splits:
+            continue
         ordered = sorted(chosen, key=lambda one: one.meta.episode_id)
         entry, rows = shards.write_shard(
             str(folder),

@@ -263,6 +263,33 @@ def test_rbve_ranks_the_recorded_function_first():
 @pytest.mark.parametrize(
     "agent",
     [
+        pytest.param(agent, marks=[] if agent == "awr" else [pytest.mark.slow])
+        for agent in ("awr", "bc", "crr", "rbve")
+    ],
+)
+def test_the_penalty_is_on_the_sum_of_squares(agent):
+    run = small_agents.run(agent).algorithm
+    loss = agents.AGENTS[agent].algorithm.loss
+    params, carry = _start(agent)
+    batch = _batch(agent)
+
+    @jax.jit
+    def penalty(params):
+        totals = [
+            loss(params, carry, batch, None, dataclasses.replace(run, **changes))[0]
+            for changes in ({"weight_penalty": 0.5}, {"weight_penalty": 0.0})
+        ]
+        return totals[0] - totals[1]
+
+    squares = sum(
+        (np.asarray(leaf, np.float64) ** 2).sum() for leaf in jax.tree.leaves(params)
+    )
+    np.testing.assert_allclose(penalty(params), 0.5 * squares, rtol=1e-3)
+
+
+@pytest.mark.parametrize(
+    "agent",
+    [
         # Each compiles its own update: the default run does the first.
         pytest.param(agent, marks=[] if agent == "bc" else [pytest.mark.slow])
         for agent in agents.AGENTS
