@@ -1,8 +1,8 @@
 """An installation of Skirmish that looks like one of StarCraft II.
 
-In: a folder and game versions. Out: `Versions/Base*/SC2_x64`, a launcher for each version, and the map files in
-`Maps`. With `SC2PATH` set to the folder, pysc2 and DeepMind's replay code run on it. Must not know: how the
-game is played.
+In: a folder and game versions. Out: `Versions/Base*/SC2_x64`, a launcher for each version, and
+the map files in `Maps`. With `SC2PATH` set to the folder, pysc2 and DeepMind's replay code run on
+it. Must not know: how the game is played.
 """
 
 import shlex

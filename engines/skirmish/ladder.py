@@ -1,9 +1,10 @@
 """A ladder: many games between bots of similar ratings, as replay files.
 
-In: a number of games, a seed, a folder. Out: files `SHA256.SC2Replay`, named like those of the replay packs, and
-`ladder.csv` with one row per game. Game i depends on (seed, i) alone, so the number of processes does
-not change the files. An interrupted run can be continued: `.ladder-SEED/` notes each finished game, and
-the next run skips it. Must not know: what becomes of the replays.
+In: a number of games, a seed, a folder. Out: files `SHA256.SC2Replay`, named like those of the
+replay packs, and `ladder.csv` with one row per game. Game i depends on (seed, i) alone, so the
+number of processes does not change the files. An interrupted run can be continued:
+`.ladder-SEED/` notes each finished game, and the next run skips it. Must not know: what becomes
+of the replays.
 """
 
 import concurrent.futures

@@ -1,7 +1,7 @@
 """One whole game between two computer players, played in this process and recorded.
 
-In: who plays, the map, the seed. Out: the replay's bytes and the result. The same arguments give the same
-bytes on every machine. Must not know: ladders, or where replays are stored.
+In: who plays, the map, the seed. Out: the replay's bytes and the result. The same arguments give
+the same bytes on every machine. Must not know: ladders, or where replays are stored.
 """
 
 import dataclasses

@@ -1,7 +1,8 @@
 """Short replays of the embedded game for tests: seconds to make, milliseconds to play.
 
-Two players act at random until one surrenders: commands, selections, control groups, camera moves, pauses.
-Every kind of input occurs, and a hundred of these games take less time than one game between bots.
+Two players act at random until one surrenders: commands, selections, control groups, camera
+moves, pauses. Every kind of input occurs, and a hundred of these games take less time than one
+game between bots.
 """
 
 import functools

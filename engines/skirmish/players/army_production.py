@@ -1,7 +1,7 @@
 """Which fighting units a bot makes, and from what: training, hatching, warping in, morphing.
 
-In: a situation and a strategy. Out: intents that take their cost from what the situation has left to
-spend. Must not know: how the army is led.
+In: a situation and a strategy. Out: intents that take their cost from what the situation has left
+to spend. Must not know: how the army is led.
 """
 
 import functools

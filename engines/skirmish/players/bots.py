@@ -1,11 +1,11 @@
 """Scripted players: one family whose members differ in skill.
 
-In: a rating or a difficulty, a race, a seed. Out: a `Bot`, which is asked for inputs loop by loop.
-`computer` plays like the game's built-in levels. `human` plays like a person of a given rating, with a
-camera, selections, control groups, repeated commands, slips and pauses. Both decide in the same way;
-skill sets how often they think, how much they overlook, how fast they act and how big they build. A bot
-sees only what its player may see: levels that cheat get their advantage from the game's setup
-(`computer_setup`). Must not know: the protocol or replay files.
+In: a rating or a difficulty, a race, a seed. Out: a `Bot`, which is asked for inputs loop by
+loop. `computer` plays like the game's built-in levels. `human` plays like a person of a given
+rating, with a camera, selections, control groups, repeated commands, slips and pauses. Both
+decide in the same way; skill sets how often they think, how much they overlook, how fast they act
+and how big they build. A bot sees only what its player may see: levels that cheat get their
+advantage from the game's setup (`computer_setup`). Must not know: the protocol or replay files.
 """
 
 import collections

@@ -1,7 +1,8 @@
 """Chores: what bots do occasionally that hardly affects the result.
 
-In: a situation and dice. Out: intents that scout, carry, repair and change shape, most of them drawn
-by chance. They make rare abilities occur in the replays. Must not know: strategies or the army's front.
+In: a situation and dice. Out: intents that scout, carry, repair and change shape, most of them
+drawn by chance. They make rare abilities occur in the replays. Must not know: strategies or the
+army's front.
 """
 
 from collections.abc import Callable

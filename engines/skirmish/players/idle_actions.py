@@ -1,9 +1,9 @@
 """Idle actions of human-like bots: small commands between decisions that change little.
 
-In: a situation, the army's front, dice. Out: a round of intents, which the bot goes through in order
-until it looks at the game again. The actions vary because agents learn from these replays: an agent
-that copies one command repeated over and over repeats it too, and never does anything else again.
-Must not know: the decisions themselves.
+In: a situation, the army's front, dice. Out: a round of intents, which the bot goes through in
+order until it looks at the game again. The actions vary because agents learn from these replays:
+an agent that copies one command repeated over and over repeats it too, and never does anything
+else again. Must not know: the decisions themselves.
 """
 
 from starmill.engines.skirmish.players import macro, tactics

@@ -1,8 +1,8 @@
 """How a bot builds up: supply, workers, bases, gas, technology, production, upgrades.
 
-In: a situation and a strategy. Out: intents in order of importance; each takes its cost from what the
-situation has left to spend. The strategy says what to build when. How often and how carefully these
-functions are called is up to the bot's skill. Must not know: the army's orders.
+In: a situation and a strategy. Out: intents in order of importance; each takes its cost from what
+the situation has left to spend. The strategy says what to build when. How often and how carefully
+these functions are called is up to the bot's skill. Must not know: the army's orders.
 """
 
 import functools

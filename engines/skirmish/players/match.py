@@ -1,8 +1,8 @@
 """One game between two players in this process, from setup to result.
 
-In: a map, two setups, two players, a seed. Out: a finished game, or a `Match`: the inputs by loop and
-how it ended. Setups, seed and inputs determine the whole game. Between inputs, the compiled code plays
-many loops at once. Must not know: what kind of player it asks, or replay files.
+In: a map, two setups, two players, a seed. Out: a finished game, or a `Match`: the inputs by loop
+and how it ended. Setups, seed and inputs determine the whole game. Between inputs, the compiled
+code plays many loops at once. Must not know: what kind of player it asks, or replay files.
 """
 
 import dataclasses

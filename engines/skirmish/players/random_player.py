@@ -1,7 +1,7 @@
 """A player that acts at random: random units, random abilities, random places.
 
-In: a game and a seed. Out: inputs. It is the weakest opponent there is, and it reaches corners of the
-rules that no sensible player reaches. Must not know: what any action is good for.
+In: a game and a seed. Out: inputs. It is the weakest opponent there is, and it reaches corners of
+the rules that no sensible player reaches. Must not know: what any action is good for.
 """
 
 import numpy as np

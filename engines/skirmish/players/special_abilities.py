@@ -1,8 +1,8 @@
 """Special abilities of town halls, queens and armies: energy, stances, cloaks, storms.
 
 In: a situation and dice. Out: a few intents at most, some of them drawn by chance, so that rare
-abilities occur in some games. Bots win without most of them, but the observations of real players are
-full of them. Must not know: strategies.
+abilities occur in some games. Bots win without most of them, but the observations of real players
+are full of them. Must not know: strategies.
 """
 
 from collections.abc import Callable

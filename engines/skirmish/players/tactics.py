@@ -1,8 +1,8 @@
 """How a bot uses its army: gathering, defending, attacking, and when to give up.
 
-In: a situation and the army's `Front`, which remembers what the army is doing. Out: intents. A bot judges
-by what its player may know: enemy units in sight, enemy buildings it remembers, and the start location
-of the enemy. Must not know: what is built.
+In: a situation and the army's `Front`, which remembers what the army is doing. Out: intents. A
+bot judges by what its player may know: enemy units in sight, enemy buildings it remembers, and
+the start location of the enemy. Must not know: what is built.
 """
 
 import dataclasses

@@ -1,15 +1,16 @@
 """Inputs of a game as a replay's game events, and back, without loss.
 
-In: `game.Input`s and their loops. Out: (loop, user, name, fields) tuples, ready to be encoded. Decoded events give
-the same inputs again. An event names no units, because it applies to the player's selection, so both
-directions follow the selections with the same `Selections`. Must not know: how events are encoded.
+In: `game.Input`s and their loops. Out: (loop, user, name, fields) tuples, ready to be encoded.
+Decoded events give the same inputs again. An event names no units, because it applies to the
+player's selection, so both directions follow the selections with the same `Selections`. Must not
+know: how events are encoded.
 
-A game must be given only what a file can hold: points in 1/4096 of a cell (for the camera 1/256), selections of
-up to 500 units, and before each command the selection that it applies to. `Selections.admit` brings
-inputs into that form before they are played.
+A game must be given only what a file can hold: points in 1/4096 of a cell (for the camera 1/256),
+selections of up to 500 units, and before each command the selection that it applies to.
+`Selections.admit` brings inputs into that form before they are played.
 
-Ability ids: `m_abilLink << 5 | m_abilCmdIndex` is 0x80000 + the ability id. `m_unitLink` is the unit type id. (In
-the real game, both numberings change with the version.)
+Ability ids: `m_abilLink << 5 | m_abilCmdIndex` is 0x80000 + the ability id. `m_unitLink` is the
+unit type id. (In the real game, both numberings change with the version.)
 """
 
 import dataclasses

@@ -1,7 +1,8 @@
 """The members of a replay that describe a game: metadata, details, lobby, attributes.
 
-In: `Facts` of a game. Out: bytes, or fields ready to be encoded. The constants are those of ranked 1v1 replays of
-versions 4.8.2 to 4.9.2. Must not know: what happened in the game, except its result.
+In: `Facts` of a game. Out: bytes, or fields ready to be encoded. The constants are those of
+ranked 1v1 replays of versions 4.8.2 to 4.9.2. Must not know: what happened in the game, except
+its result.
 """
 
 import dataclasses

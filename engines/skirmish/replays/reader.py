@@ -1,8 +1,8 @@
 """A replay file of Skirmish as what is needed to play it again.
 
-In: the file's bytes. Out: a `Recording`: the setup and the inputs by loop, from the file's game events. A damaged
-file and a file of the real game raise `ReplayError` with different reasons. Must not know: how a
-game is played.
+In: the file's bytes. Out: a `Recording`: the setup and the inputs by loop, from the file's game
+events. A damaged file and a file of the real game raise `ReplayError` with different reasons.
+Must not know: how a game is played.
 """
 
 import dataclasses

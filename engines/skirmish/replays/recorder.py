@@ -1,9 +1,10 @@
 """A game that is being played, as the bytes of a `.SC2Replay` file.
 
-In: a game, and its inputs loop by loop through a `Recorder`. Out: an MPQ archive with the members that mpyq,
-s2protocol, sc2reader and pysc2 read. Files are marked as Skirmish's: `Engine` in the metadata, a title
-"Skirmish <map>", a map handle of their own, and the member `skirmish.setup.json` with what playing the
-game again needs besides the commands. A file depends on neither time nor place. Must not know: who plays.
+In: a game, and its inputs loop by loop through a `Recorder`. Out: an MPQ archive with the members
+that mpyq, s2protocol, sc2reader and pysc2 read. Files are marked as Skirmish's: `Engine` in the
+metadata, a title "Skirmish <map>", a map handle of their own, and the member
+`skirmish.setup.json` with what playing the game again needs besides the commands. A file depends
+on neither time nor place. Must not know: who plays.
 """
 
 import dataclasses

@@ -1,7 +1,7 @@
 """A replay's tracker events: the units' and players' history as the game reports it.
 
-In: a game's events. Out: (loop, name, fields), ready to be encoded. Must not know: inputs, or how events are
-encoded.
+In: a game's events. Out: (loop, name, fields), ready to be encoded. Must not know: inputs, or how
+events are encoded.
 """
 
 from collections.abc import Iterator

@@ -1,8 +1,8 @@
 """The protocol's actions as inputs of the game, and inputs as actions.
 
-In: one player's `sc2api.Action`s (raw, feature-layer, interface). Out: inputs, and the ActionResult of each
-action. For observations, the other direction: they report raw commands, camera moves and control groups.
-Must not know: sessions, or how inputs are played.
+In: one player's `sc2api.Action`s (raw, feature-layer, interface). Out: inputs, and the
+ActionResult of each action. For observations, the other direction: they report raw commands,
+camera moves and control groups. Must not know: sessions, or how inputs are played.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,7 @@
 """Debug commands: the basic ones that tests of clients use.
 
-In: a live game and one command. Out: the game, changed, and whether a replay can still represent it.
-Drawings are accepted and ignored.
+In: a live game and one command. Out: the game, changed, and whether a replay can still represent
+it. Drawings are accepted and ignored.
 """
 
 import os

@@ -1,15 +1,15 @@
 """Fault injection: faults that the real game has now and then, at a chosen point.
 
 In: the file `faults.json` in the installation, or the same JSON in the environment variable
-STARMILL_SKIRMISH_FAULTS. Out: a `FaultInjector`, which the server and the game ask at each point where
-a fault can happen. Must not know: the game or the protocol.
+STARMILL_SKIRMISH_FAULTS. Out: a `FaultInjector`, which the server and the game ask at each point
+where a fault can happen. Must not know: the game or the protocol.
 
     {"seed": 1, "rules": [{"kind": "crash", "loop": 500, "replay": "3f9a", "player": 1,
                            "attempts": [1], "probability": 0.2}]}
 
-The first rule that applies to a replay is used for it; `Rule` lists its fields. Rules without a replay apply to
-live games too, as player 0 on attempt 1. Attempts are counted in the folder `faults.state` of the
-installation; delete it to start counting again.
+The first rule that applies to a replay is used for it; `Rule` lists its fields. Rules without a
+replay apply to live games too, as player 0 on attempt 1. Attempts are counted in the folder
+`faults.state` of the installation; delete it to start counting again.
 """
 
 import dataclasses

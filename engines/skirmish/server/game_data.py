@@ -1,7 +1,7 @@
 """The answer to `data`: what the game's ids mean.
 
-In: which tables the client asks for. Out: a ResponseData from the rules and the schema's tables. Must not
-know: the state of a game.
+In: which tables the client asks for. Out: a ResponseData from the rules and the schema's tables.
+Must not know: the state of a game.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
 """The answers that describe a game: `game_info` and `replay_info`.
 
-In: a game and its participants, or a replay's summary. Out: protocol messages. Must not know: the course
-of a game.
+In: a game and its participants, or a replay's summary. Out: protocol messages. Must not know: the
+course of a game.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
 """A game in progress: this process's player against the computer or against another process.
 
-In: the player's inputs and numbers of loops to play. Out: the game, what happened since it was last asked, and
-the replay. Inputs are recorded before they are played, player 1's before player 2's. Must not know:
-the protocol.
+In: the player's inputs and numbers of loops to play. Out: the game, what happened since it was
+last asked, and the replay. Inputs are recorded before they are played, player 1's before player
+2's. Must not know: the protocol.
 """
 
 import dataclasses

@@ -1,7 +1,7 @@
 """Before a game begins: which map a request names, who plays, and how two processes meet.
 
-In: create and join requests. Out: a map or an error, a `live_game.GameSetup`, and a connection to the
-other process if there is one. Must not know: how a game is played.
+In: create and join requests. Out: a map or an error, a `live_game.GameSetup`, and a connection to
+the other process if there is one. Must not know: how a game is played.
 """
 
 from collections.abc import Mapping

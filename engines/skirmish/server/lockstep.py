@@ -1,9 +1,9 @@
 """Two processes that play one game: both simulate it and exchange their players' inputs.
 
-In: a TCP connection on the ports that the clients agreed on. Out: the other side's inputs, loop by loop.
-When its client steps, a side announces "on loop L these inputs, and no others before loop L + n". A loop
-is played once both sides have covered it. A message is JSON with its length in front. Must not know: the
-protocol of the game's clients.
+In: a TCP connection on the ports that the clients agreed on. Out: the other side's inputs, loop
+by loop. When its client steps, a side announces "on loop L these inputs, and no others before
+loop L + n". A loop is played once both sides have covered it. A message is JSON with its length
+in front. Must not know: the protocol of the game's clients.
 """
 
 import dataclasses

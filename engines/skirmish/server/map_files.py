@@ -1,8 +1,8 @@
 """Map files: what clients look for under `Maps` and send to the game as `map_data`.
 
-In: a map's name or a file's content. Out: the other. A file is a small MPQ archive that names one of
-Skirmish's maps; `maps` builds the terrain itself. Each map has a file of its own name, and files with
-the names of ladder maps, so that `SC2Env(map_name="Acropolis")` works.
+In: a map's name or a file's content. Out: the other. A file is a small MPQ archive that names one
+of Skirmish's maps; `maps` builds the terrain itself. Each map has a file of its own name, and
+files with the names of ladder maps, so that `SC2Env(map_name="Acropolis")` works.
 """
 
 import io

@@ -1,9 +1,10 @@
 """The process behind `SC2_x64`: command line, socket, websocket.
 
-In: the game's own flags (`-listen -port -dataDir -tempDir -dataVersion`; others are ignored). Out: protobuf
-responses at `/sc2api`, to one client; then the process exits. One thread reads a request and writes its response,
-since the protocol allows one request at a time. `ping` and `quit` are answered here, because importing the
-game takes a second; a thread imports it while the client connects. Must not know: what requests mean.
+In: the game's own flags (`-listen -port -dataDir -tempDir -dataVersion`; others are ignored).
+Out: protobuf responses at `/sc2api`, to one client; then the process exits. One thread reads a
+request and writes its response, since the protocol allows one request at a time. `ping` and
+`quit` are answered here, because importing the game takes a second; a thread imports it while the
+client connects. Must not know: what requests mean.
 """
 
 import dataclasses

@@ -1,8 +1,8 @@
 """A replay under playback: the recorded inputs on their loops, observed by one player.
 
-In: a `Recording` and numbers of loops to play. Out: the game at any later loop, the actions and deaths since
-they were last taken, and the result. The playback ends on the file's last loop, on which recorded
-surrenders apply. Must not know: the protocol.
+In: a `Recording` and numbers of loops to play. Out: the game at any later loop, the actions and
+deaths since they were last taken, and the result. The playback ends on the file's last loop, on
+which recorded surrenders apply. Must not know: the protocol.
 """
 
 from collections.abc import Sequence

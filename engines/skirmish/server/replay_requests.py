@@ -1,7 +1,8 @@
 """Replays that requests carry or name: what is in them, and whether this game can play them.
 
-In: `replay_info` and `start_replay` requests. Out: the answer to the former; for the latter, a replay that is ready
-to be played, or the answer with the error. Must not know: the session that plays it.
+In: `replay_info` and `start_replay` requests. Out: the answer to the former; for the latter, a
+replay that is ready to be played, or the answer with the error. Must not know: the session that
+plays it.
 """
 
 import dataclasses

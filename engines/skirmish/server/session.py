@@ -1,7 +1,8 @@
 """One client's requests: which are allowed in which state, and what they do.
 
-In: `sc2api.Request`s. Out: the bytes of the Response, without id and status. States, errors and their texts are
-those of the real game, as far as its clients depend on them. Must not know: sockets.
+In: `sc2api.Request`s. Out: the bytes of the Response, without id and status. States, errors and
+their texts are those of the real game, as far as its clients depend on them. Must not know:
+sockets.
 """
 
 import time
