@@ -1,12 +1,12 @@
-"""An evaluation in a folder: who plays whom, the games, and the reports made of them.
+"""Evaluates agents in a folder: plans the games, plays them, and writes the reports.
 
-    OUT/evaluation.json   what was asked for: contestants with digests, seed, maps, rules
+    OUT/evaluation.json   the request: contestants with digests, seed, maps, rules
     OUT/results.csv       one row per game, appended as games end
     OUT/replays/*.SC2Replay
     OUT/report.md, report.json, report.html
 
-Running it again in the same folder carries on; more games or opponents may be asked for, but
-not other agents under the same names, nor other rules, as the games would not compare.
+A second run in the same folder continues the first, and may add games and opponents. It must
+not change the rules, or give a name to another agent: the games would not be comparable.
 """
 
 import dataclasses
@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from starmill.benchmark.games import map_pool, throttle
-from starmill.benchmark.opponents import contestants as contestants_lib
+from starmill.benchmark.opponents import contestants
+from starmill.benchmark.opponents.contestants import Contestant
 from starmill.benchmark.ratings import elo, results, standings, winrates
 from starmill.benchmark.reports import page, report
 from starmill.benchmark.tournaments import referee, schedule, tournament
@@ -31,13 +32,17 @@ RESULTS, CONFIG = "results.csv", "evaluation.json"
 class Config:
     """What to play.
 
-    agents, opponents: contestants as on the command line (`contestants`).
-    round_robin: all pairs; else agents against opponents only.
-    games: of each pair. A multiple of nine plays all race pairs alike.
-    maps: names; empty for the game's or the dataset's own.
-    max_minutes: game time after which a game is a draw.
-    actions: the throttle: at most this many in any five seconds.
-    root, game_version: see `referee.RefereeConfig`.
+    Attributes:
+        agents: contestants to rate, as on the command line (`contestants`).
+        opponents: contestants to rate them against.
+        round_robin: play all pairs; otherwise only agents against opponents.
+        games: games of each pair. A multiple of nine plays every race pair equally often.
+        seed: decides races, maps, start positions and the agents' random choices.
+        maps: names of maps; empty for the default ones (`map_pool.choose`).
+        max_minutes: game time after which a game is a draw.
+        actions: actions that an agent may take in any five seconds.
+        root: the installation's folder, or "skirmish" for the embedded game.
+        game_version: like "4.9.2"; empty for the newest installed one.
     """
 
     agents: tuple[str, ...]
@@ -65,41 +70,47 @@ class Config:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Plan:
-    """A config with everything looked up: contestants, maps, games."""
+class EvaluationPlan:
+    """The games that a config stands for.
+
+    Attributes:
+        config: the request.
+        contestants: everybody who plays, by name.
+        maps: paths of the maps, sorted.
+        fixtures: the games, in the order in which they start.
+    """
 
     config: Config
-    contestants: dict[str, contestants_lib.Contestant]
+    contestants: dict[str, Contestant]
     maps: tuple[str, ...]
     fixtures: tuple[schedule.Fixture, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Returns what is written beside the results."""
-        chosen = dataclasses.asdict(self.config)
+        """Returns the content of `evaluation.json`."""
         return {
-            "config": chosen,
+            "config": dataclasses.asdict(self.config),
             "contestants": {
-                name: dataclasses.asdict(one) for name, one in self.contestants.items()
+                name: dataclasses.asdict(contestant)
+                for name, contestant in self.contestants.items()
             },
             "maps": list(self.maps),
             "games": len(self.fixtures),
         }
 
 
-def plan(config: Config, offered_maps: Sequence[str]) -> Plan:
-    """Returns the games that a config means, on maps of those the game offers."""
-    agents = contestants_lib.contestants(config.agents)
-    everybody = contestants_lib.contestants([*config.agents, *config.opponents])
-    names = [one.name for one in everybody]
+def plan(config: Config, offered_maps: Sequence[str]) -> EvaluationPlan:
+    """Returns the games that a config stands for, on maps that the game offers."""
+    agents = contestants.contestants(config.agents)
+    opponents = contestants.contestants(config.opponents)
+    everybody = contestants.contestants([*config.agents, *config.opponents])
+    by_name = {player.name: player for player in everybody}
     if config.round_robin:
-        pairs = schedule.round_robin(names)
+        pairs = schedule.round_robin(list(by_name))
     else:
-        opponents = contestants_lib.contestants(config.opponents)
         pairs = schedule.against(
-            [one.name for one in agents], [one.name for one in opponents]
+            [agent.name for agent in agents], [player.name for player in opponents]
         )
-    by_name = {one.name: one for one in everybody}
-    # The game's own AIs have no seat to play each other from.
+    # Every game needs an agent's seat: two of the game's own AIs cannot play each other.
     playable = [
         (home, away)
         for home, away in pairs
@@ -113,7 +124,7 @@ def plan(config: Config, offered_maps: Sequence[str]) -> Plan:
     fixtures = schedule.fixtures(
         playable, games=config.games, maps=maps, seed=config.seed
     )
-    return Plan(
+    return EvaluationPlan(
         config=config,
         contestants=by_name,
         maps=tuple(maps),
@@ -122,29 +133,31 @@ def plan(config: Config, offered_maps: Sequence[str]) -> Plan:
 
 
 def run(
-    chosen: Plan,
+    plan: EvaluationPlan,
     out: Path,
     *,
     parallel: int = 1,
     settings: ConverterSettings = UNPLUGGED,
     progress: Callable[[int, int, int], None] = lambda done, total, crashes: None,
 ) -> list[tournament.Failure]:
-    """Plays what is left of the plan into the folder; returns the games that kept failing."""
+    """Plays the games that the folder lacks; returns those that failed repeatedly."""
     out.mkdir(parents=True, exist_ok=True)
     with results.Store(out / RESULTS) as store:
-        check_same(chosen, out, list(store.done.values()))
-        text = json.dumps(chosen.to_json(), indent=1, sort_keys=True) + "\n"
+        check_same(plan, out, list(store.done.values()))
+        text = json.dumps(plan.to_json(), indent=1, sort_keys=True) + "\n"
         report.write_text(out / CONFIG, text)
-        config = chosen.config
+        config = plan.config
         return tournament.run(
-            chosen.fixtures,
+            plan.fixtures,
             store,
             out,
-            digests={name: one.digest for name, one in chosen.contestants.items()},
+            digests={
+                name: contestant.digest for name, contestant in plan.contestants.items()
+            },
             make_referee=referee.RefereeConfig(
                 root=config.root,
                 game_version=config.game_version,
-                contestants=chosen.contestants,
+                contestants=plan.contestants,
                 settings=settings,
                 max_loops=max(1, round(config.max_minutes * LOOPS_PER_MINUTE)),
                 limit=throttle.Limit(actions=config.actions),
@@ -154,53 +167,55 @@ def run(
         )
 
 
-def played_already(chosen: Plan, out: Path) -> int:
-    """Returns how many of the plan's games the folder has."""
+def played_already(plan: EvaluationPlan, out: Path) -> int:
+    """Returns how many of the plan's games the folder holds."""
     if not (out / RESULTS).exists():
         return 0
     with results.Store(out / RESULTS) as store:
-        return sum(fixture.game in store.done for fixture in chosen.fixtures)
+        return sum(fixture.game in store.done for fixture in plan.fixtures)
 
 
-def check_same(chosen: Plan, out: Path, done: Sequence[results.Result]) -> None:
-    """Raises ConfigError where the folder's games were played by others or otherwise."""
-    problems = {*_other_contestants(chosen, done), *_turned_pairs(chosen, done)}
+def check_same(plan: EvaluationPlan, out: Path, done: Sequence[results.Result]) -> None:
+    """Raises ConfigError if the folder's games had other players or rules than the plan's."""
+    problems = {*_changed_contestants(plan, done), *_swapped_pairs(plan, done)}
     path = out / CONFIG
     if path.is_file() and done:
-        problems |= _other_rules(chosen, path)
+        problems |= _changed_rules(plan, path)
     if problems:
         raise errors.ConfigError(
-            f"{out} holds games that do not compare with these: "
+            f"{out} holds games that are not comparable with these: "
             + "; ".join(sorted(problems))
-            + ". Ask for what was played, or choose another --out."
+            + ". Repeat the earlier request, or choose another --out."
         )
 
 
-def _other_contestants(chosen: Plan, done: Sequence[results.Result]) -> set[str]:
+def _changed_contestants(
+    plan: EvaluationPlan, done: Sequence[results.Result]
+) -> set[str]:
     problems = set()
     for row in done:
         for name, digest in (
             (row.home, row.home_digest),
             (row.away, row.away_digest),
         ):
-            known = chosen.contestants.get(name)
-            if known is not None and known.digest != digest:
-                problems.add(f"{name} was {digest}, is now {known.digest}")
+            contestant = plan.contestants.get(name)
+            if contestant is not None and contestant.digest != digest:
+                problems.add(f"{name} was {digest}, is now {contestant.digest}")
     return problems
 
 
-def _turned_pairs(chosen: Plan, done: Sequence[results.Result]) -> set[str]:
-    """A pair the other way round: its games would be others, and count as further ones."""
+def _swapped_pairs(plan: EvaluationPlan, done: Sequence[results.Result]) -> set[str]:
+    """Returns pairs with home and away swapped: they play different games."""
     played = {(row.home, row.away) for row in done}
-    wanted = {(one.home, one.away) for one in chosen.fixtures}
+    planned = {(fixture.home, fixture.away) for fixture in plan.fixtures}
     return {
         f"{away} was at home against {home}: name {away} first"
-        for home, away in wanted
+        for home, away in planned
         if (away, home) in played
     }
 
 
-def _other_rules(chosen: Plan, path: Path) -> set[str]:
+def _changed_rules(plan: EvaluationPlan, path: Path) -> set[str]:
     try:
         before = json.loads(path.read_text("utf-8"))
         rules = {**before["config"], "maps": before["maps"]}
@@ -208,7 +223,7 @@ def _other_rules(chosen: Plan, path: Path) -> set[str]:
         raise errors.FormatError(
             f"{path}: not written by `starmill evaluate`"
         ) from error
-    now = {**chosen.to_json()["config"], "maps": list(chosen.maps)}
+    now = {**plan.to_json()["config"], "maps": list(plan.maps)}
     return {
         f"{key} was {rules.get(key)!r}, is now {now[key]!r}"
         for key in ("seed", "maps", "max_minutes", "actions", "game_version")
@@ -228,7 +243,7 @@ def write_reports(
     references: dict[str, float] | None = None,
     title: str = "Evaluation",
 ) -> report.Report:
-    """Rates the folder's games and writes the three reports; returns what they show."""
+    """Rates the folder's games, writes the three reports, and returns their content."""
     rows = sorted(results.read_results(out / RESULTS), key=lambda row: row.game)
     table = winrates.tabulate(row.as_game() for row in rows)
     lines = standings.standings(table, anchor, references=references)

@@ -1,44 +1,58 @@
-"""The `starmill` command: finds the sub-command, runs it, turns errors into exit codes.
+"""The `starmill` command: finds the sub-command, runs it, and turns errors into exit codes.
 
-Sub-commands live in `starmill/commands/`, one module each, and only the one asked for is
-imported: `starmill info` needs neither Beam nor JAX.
-Exit 0 done, 1 finished with problems listed, 2 could not start.
+Each sub-command is a module in `starmill/commands/`. Only the requested one is imported, so
+`starmill info` needs neither Beam nor JAX.
+Exit codes: 0 done, 1 finished with problems that are listed, 2 could not start.
 """
 
 import argparse
+import difflib
 import importlib
 import logging
+import os
+import re
+import select
 import sys
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Iterable, Sequence
+from typing import NoReturn, Protocol
 
 from starmill.schema import errors
 from starmill.version import __version__
 
+_EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells report it
+_EXIT_CLOSED_PIPE = 141  # 128 + SIGPIPE
+
 # name -> (module in starmill.commands, one-line summary), in the order of a user's work
 COMMANDS: dict[str, tuple[str, str]] = {
-    "doctor": ("doctor", "what works on this machine"),
-    "skirmish": ("skirmish", "the embedded game: install, ladder, play"),
-    "download": ("download", "replay packs from Blizzard's API"),
-    "index": ("index", "replays to a Parquet index, one row each"),
-    "select": ("select", "which indexed replays a selection keeps, and why not"),
-    "generate": ("generate", "replays to a dataset: the main job, on Beam"),
-    "verify": ("verify", "re-hash, re-decode and re-play a dataset"),
-    "info": ("info", "what a dataset is"),
-    "diff": ("diff", "what differs between two datasets"),
-    "export": ("export", "a dataset in other layouts: alphastar, rlds, npz"),
-    "report": ("report", "a dataset as one HTML page, with an episode viewer"),
-    "convert": ("convert", "a captured observation stream to arrays"),
-    "train": ("train", "an agent on a dataset"),
-    "pack": ("pack", "a trained agent as one small file"),
-    "evaluate": ("evaluate", "an agent's games against opponents, and its rating"),
-    "rate": ("rate", "ratings from games already played"),
-    "completion": ("completion", "a completion script for your shell"),
+    "doctor": ("doctor", "check what works on this machine"),
+    "skirmish": ("skirmish", "install or play the embedded game, or record a ladder"),
+    "download": ("download", "download replay packs from Blizzard's API"),
+    "index": ("index", "index replays in a Parquet file, one row each"),
+    "select": (
+        "select",
+        "show which indexed replays a selection keeps, and why it rejects others",
+    ),
+    "generate": ("generate", "build a dataset from replays (the main job, on Beam)"),
+    "verify": ("verify", "verify a dataset: hash, decode and replay it again"),
+    "info": ("info", "describe a dataset"),
+    "diff": ("diff", "compare two datasets"),
+    "export": ("export", "export a dataset in another layout: alphastar, rlds, npz"),
+    "report": ("report", "write an HTML page about a dataset, with an episode viewer"),
+    "convert": ("convert", "convert captured observations to arrays"),
+    "train": ("train", "train an agent on a dataset"),
+    "pack": ("pack", "pack a trained agent into one small file"),
+    "evaluate": ("evaluate", "play an agent against opponents, and rate it"),
+    "rate": ("rate", "rate agents from games already played"),
+    "completion": ("completion", "print a completion script for your shell"),
 }
 
 
 class Command(Protocol):
-    """What a module in `starmill.commands` offers."""
+    """What every module in `starmill.commands` contains.
+
+    Attributes:
+        EXAMPLES: example calls, for the help text.
+    """
 
     EXAMPLES: str
 
@@ -65,16 +79,41 @@ def _usage() -> str:
             "commands:",
             *lines,
             "",
-            "starmill COMMAND --help   options and examples of a command",
-            "starmill --version        the release",
+            "starmill COMMAND --help   show the options and examples of a command",
+            "starmill --version        show the version",
         ]
     )
 
 
+class _Parser(argparse.ArgumentParser):
+    """Suggests what the user may have meant when a choice or an option does not exist."""
+
+    def error(self, message: str) -> NoReturn:
+        """Exits with the message and, if one is close, a suggestion."""
+        super().error(message + self._suggestion(message))
+
+    def _suggestion(self, message: str) -> str:
+        choice = re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", message)
+        if choice:
+            return suggestion(
+                choice[1], [word.strip("'") for word in choice[2].split(", ")]
+            )
+        unknown = re.search(r"unrecognized arguments: (--[\w-]+)", message)
+        if unknown:
+            return suggestion(unknown[1], self._option_string_actions)
+        return ""
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """Returns " (did you mean ...?)" with the known word that is closest, or nothing."""
+    matches = difflib.get_close_matches(word, list(known), n=1)
+    return f" (did you mean {matches[0]}?)" if matches else ""
+
+
 def build_parser(name: str) -> argparse.ArgumentParser:
-    """Returns the parser of one sub-command, importing only that sub-command."""
+    """Returns a sub-command's parser; imports no other sub-command."""
     command = _load(name)
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog=f"starmill {name}",
         description=COMMANDS[name][1],
         epilog=f"examples:\n{command.EXAMPLES.rstrip()}",
@@ -88,17 +127,42 @@ def _configure_logging() -> None:
     logging.basicConfig(
         stream=sys.stderr, level=logging.INFO, format="%(levelname)s %(message)s"
     )
-    # Orbax tells each of its steps through this one.
+    # Orbax logs each of its steps here.
     logging.getLogger("absl").setLevel(logging.WARNING)
-    # JAX says which accelerators are not there, on every start.
+    # JAX logs the accelerators that it lacks whenever it starts.
     logging.getLogger("jax").setLevel(logging.WARNING)
     for handler in logging.getLogger().handlers:
-        # Beam says so on import wherever its Google extra is not installed.
+        # Beam logs this on import unless its Google extra is installed.
         handler.addFilter(lambda record: "apitools not found" not in str(record.msg))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one sub-command and returns the process's exit code."""
+    try:
+        code = _run(argv)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        if not _is_reader_gone():
+            raise
+        return _EXIT_CLOSED_PIPE
+    return code
+
+
+def _is_reader_gone() -> bool:
+    """Returns whether nobody reads standard output, as after `starmill ... | head`.
+
+    If so, it redirects standard output, because the interpreter flushes it on exit.
+    """
+    output = sys.stdout.fileno()
+    poll = select.poll()
+    poll.register(output, 0)
+    is_gone = any(events & select.POLLERR for _, events in poll.poll(0))
+    if is_gone:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), output)
+    return is_gone
+
+
+def _run(argv: Sequence[str] | None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         print(_usage())
@@ -108,12 +172,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     name = arguments[0]
     if name not in COMMANDS:
-        print(f"starmill: unknown command {name!r}\n\n{_usage()}", file=sys.stderr)
+        hint = suggestion(name, COMMANDS)
+        print(
+            f"starmill: unknown command {name!r}{hint}\n\n{_usage()}", file=sys.stderr
+        )
         return 2
     _configure_logging()
     parser = build_parser(name)
     if getattr(_load(name), "PASSES_ON", False):
-        # What argparse does not know is Beam's; the command checks that it is.
+        # Options that argparse does not know are Beam's; the command checks them.
         args, unknown = parser.parse_known_args(arguments[1:])
         args.beam = unknown
     else:
@@ -124,5 +191,5 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("interrupted; run the same command again to carry on", file=sys.stderr)
-        return 130
+        print("interrupted; run the same command again to continue", file=sys.stderr)
+        return _EXIT_INTERRUPTED

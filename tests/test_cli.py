@@ -1,5 +1,6 @@
 """The command as a user meets it: help, errors, completion."""
 
+import os
 import subprocess
 import sys
 
@@ -30,7 +31,7 @@ def test_each_command_has_help_with_examples(name, capsys):
 def test_unknown_command_says_which_there_are(capsys):
     assert cli.main(["genrate"]) == 2
     shown = capsys.readouterr().err
-    assert "unknown command 'genrate'" in shown
+    assert "unknown command 'genrate' (did you mean generate?)" in shown
     assert "generate" in shown
 
 
@@ -77,3 +78,35 @@ def test_bash_completion_works_in_bash(capsys):
         ["bash", "-c", script], capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == ["report", "--shown"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (["completion", "fsh"], "(did you mean fish?)"),
+        (["rate", "x.csv", "--intervals", "analitic"], "(did you mean analytic?)"),
+        (["rate", "x.csv", "--ancor", "bc"], "(did you mean --anchor?)"),
+    ],
+)
+def test_a_misspelt_choice_or_option_gets_a_suggestion(arguments, hint, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(arguments)
+    assert stopped.value.code == 2
+    assert hint in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["completion", "bash"]])
+def test_a_reader_that_stops_early_is_no_error(arguments):
+    """Like `starmill ... | head`: the other end of the pipe is closed."""
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "starmill", *arguments],
+            stdout=write_end,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    finally:
+        os.close(write_end)
+    assert (done.returncode, done.stderr) == (141, b"")

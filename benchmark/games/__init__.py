@@ -1,5 +1,5 @@
-"""Games as environments: an agent's live game, the computer's games, limits on actions.
+"""Single games, as agents see them: a live game, its maps, the throttle, and environments.
 
-Enters: a game process and contestants' actions. Leaves: observations as arrays, and outcomes.
-Must not know: who plays whom, and how outcomes become ratings.
+Enters: game processes and agents' actions. Leaves: observations as arrays, and outcomes.
+Must not know: which agents exist, who plays whom, and how outcomes become ratings.
 """

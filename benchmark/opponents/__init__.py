@@ -1,5 +1,5 @@
-"""Who plays: agents, scripted specialists and built-in bots, by name.
+"""Everything that can play: trained agents, scripted specialists, and a random player.
 
-Enters: a contestant's text on the command line. Leaves: a contestant that can play.
+Enters: a contestant's text from the command line. Leaves: an agent that plays.
 Must not know: schedules, tournaments and ratings.
 """

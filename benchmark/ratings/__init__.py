@@ -1,4 +1,4 @@
-"""From outcomes to ratings: win rates, Elo with intervals, robustness, references.
+"""From games to ratings: win rates, Elo with intervals, robustness, and reference ratings.
 
 Enters: results of games. Leaves: tables of numbers.
 Must not know: how games are played.

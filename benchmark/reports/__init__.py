@@ -1,5 +1,5 @@
-"""Evaluation results as text, CSV, JSON and one HTML page.
+"""Reports of a tournament: Markdown, JSON, and one HTML page.
 
-Enters: results and ratings. Leaves: files.
+Enters: ratings and the results of games. Leaves: files.
 Must not know: how games are played.
 """

@@ -1,4 +1,4 @@
-"""Playing many games: the schedule, the referee of one game, the workers.
+"""Plays many games: the schedule, the referee that plays one game, and the workers.
 
 Enters: contestants and a number of games. Leaves: one result per game.
 Must not know: how results become ratings.

@@ -1,7 +1,7 @@
-"""Plays one fixture with real engines and real agents; one of these lives in each worker.
+"""Plays a fixture with a real engine and real agents; each worker has one referee.
 
-In: a fixture. Out: its result and replay. Engines come from a pool and agents are loaded once;
-both serve game after game, so a game must not depend on the one before it.
+In: a fixture. Out: its result and replay. Engines come from a pool and agents are loaded once.
+Both play many games, so no game may depend on the one before it.
 """
 
 import dataclasses
@@ -9,7 +9,8 @@ import os
 from collections.abc import Mapping
 
 from starmill.benchmark.games import live_game, map_pool, throttle
-from starmill.benchmark.opponents import contestants as contestants_lib
+from starmill.benchmark.opponents import contestants
+from starmill.benchmark.opponents.contestants import Contestant
 from starmill.benchmark.tournaments import schedule, tournament
 from starmill.engines.pool import Deadlines, Pool, PoolConfig
 from starmill.schema import errors
@@ -19,23 +20,28 @@ from starmill.schema.settings import ConverterSettings
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RefereeConfig:
-    """What a worker needs to make its referee; calling it makes one.
+    """What a worker needs to create its referee; calling the record creates it.
 
-    root: the installation's folder, or "skirmish".
-    settings: of agents that were not trained with their own.
-    game_version: like "4.9.2"; empty for the latest that is installed.
+    Attributes:
+        root: the installation's folder, or "skirmish" for the embedded game.
+        game_version: like "4.9.2"; empty for the newest installed one.
+        contestants: everybody who plays, by name.
+        settings: for agents that were not trained with settings of their own.
+        max_loops: the game loop at which a game is a draw.
+        limit: how often each agent may act.
+        deadlines: how long to wait for the game.
     """
 
     root: str
     game_version: str
-    contestants: Mapping[str, contestants_lib.Contestant]
+    contestants: Mapping[str, Contestant]
     settings: ConverterSettings
     max_loops: int
     limit: throttle.Limit = throttle.Limit()
     deadlines: Deadlines = live_game.DEADLINES
 
     def __call__(self) -> tournament.Referee:
-        """Returns the referee; the first agent is loaded with the first game."""
+        """Returns a referee, which loads each agent when it first plays."""
         return Referee(self)
 
 
@@ -44,8 +50,8 @@ class Referee:
 
     def __init__(self, config: RefereeConfig) -> None:
         self._config = config
-        # Two workers on two cores: a matrix product that takes both only gets in the way,
-        # and one thread adds up in one order. JAX reads this when it is first imported.
+        # One thread per worker: workers share the cores already, and a single thread adds
+        # numbers in a fixed order. JAX reads this variable when it is first imported.
         os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
         self._pool = Pool(
             PoolConfig(root=config.root, deadlines=config.deadlines, max_idle=2)
@@ -56,7 +62,7 @@ class Referee:
         self._agents: dict[str, Agent] = {}
 
     def play(self, fixture: schedule.Fixture) -> tournament.Played:
-        """Plays the fixture; a built-in AI sits opposite the agent, whoever is home."""
+        """Plays the fixture. A built-in AI never has the first seat, even when it is home."""
         names = [fixture.home, fixture.away]
         races = [fixture.home_race, fixture.away_race]
         players = [self._config.contestants[name] for name in names]
@@ -66,7 +72,7 @@ class Referee:
             races.reverse()
         if players[0].built_in is not None:
             raise errors.ConfigError(
-                f"{fixture.game}: the game's own AIs cannot play each other here"
+                f"{fixture.game}: two of the game's own AIs cannot play each other"
             )
         opponent = players[1].built_in
         seats = players[:1] if opponent else players
@@ -95,7 +101,7 @@ class Referee:
     def _agent(self, name: str) -> Agent:
         if name not in self._agents:
             contestant = self._config.contestants[name]
-            self._agents[name] = contestants_lib.load(contestant, self._config.settings)
+            self._agents[name] = contestants.load(contestant, self._config.settings)
         return self._agents[name]
 
     def close(self) -> None:

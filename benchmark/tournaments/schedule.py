@@ -1,8 +1,9 @@
-"""Which games are played: pairs, races, maps and seeds, all drawn from one seed.
+"""Which games are played: pairs, races, maps and seeds, all derived from one seed.
 
-Each pair's games are drawn by themselves, so adding an opponent or more games changes none of
-those already played. The nine race pairs come in shuffled rounds: after any multiple of nine
-games all were played alike. Maps and game seeds (which decide start positions) are uniform.
+In: contestants' names and map paths. Out: fixtures. Knows nothing of how games are played.
+Each pair's games depend on that pair alone, so more opponents or more games leave the earlier
+games as they are. Race pairs come in shuffled rounds of nine: any multiple of nine games plays
+each race pair equally often. Maps and game seeds (which decide start positions) are uniform.
 """
 
 import dataclasses
@@ -19,10 +20,16 @@ from starmill.schema.game_constants import RACES
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Fixture:
-    """One game to be played.
+    """One game to play.
 
-    game: its id, "home-vs-away-0007"; also the replay's file name.
-    seed: of the game and its agents, in [0, 2**31).
+    Attributes:
+        game: the game's id, like "home-vs-away-0007"; also the replay's file name.
+        home: name of the first contestant.
+        away: name of the second.
+        home_race: one of RACES.
+        away_race: one of RACES.
+        map_path: as the game lists it.
+        seed: of the game and its agents, in [0, 2**31).
     """
 
     game: str
@@ -35,7 +42,7 @@ class Fixture:
 
 
 def against(agents: Sequence[str], opponents: Sequence[str]) -> list[tuple[str, str]]:
-    """Returns the pairs of every agent with every opponent, each pair once."""
+    """Returns every pair of an agent and an opponent, each once, nobody against itself."""
     pairs: dict[frozenset[str], tuple[str, str]] = {}
     for home, away in itertools.product(agents, opponents):
         if home != away:
@@ -55,7 +62,10 @@ def fixtures(
     maps: Sequence[str],
     seed: int,
 ) -> list[Fixture]:
-    """Returns `games` games of each pair, pairs taking turns so that early tables are whole."""
+    """Returns `games` games of each pair.
+
+    Pairs take turns, so that an interrupted evaluation has games of every pair.
+    """
     if games < 1 or not maps:
         raise errors.ConfigError(
             f"expected at least one game per pair and one map; found {games} games, "
@@ -63,18 +73,18 @@ def fixtures(
         )
     pairs = list(pairs)
     ordered = sorted(maps)
-    found = []
-    for number in range(games):
-        for home, away in pairs:
-            found.append(_fixture(home, away, number, ordered, seed))
-    return found
+    return [
+        _fixture(home, away, number, ordered, seed)
+        for number in range(games)
+        for home, away in pairs
+    ]
 
 
 def _fixture(
     home: str, away: str, number: int, maps: Sequence[str], seed: int
 ) -> Fixture:
-    drawn, turn = divmod(number, winrates.RACE_PAIRS)
-    order = _generator(seed, home, away, "races", drawn).permutation(
+    race_round, turn = divmod(number, winrates.RACE_PAIRS)
+    order = _generator(seed, home, away, "races", race_round).permutation(
         winrates.RACE_PAIRS
     )
     home_race, away_race = divmod(int(order[turn]), len(RACES))

@@ -1,9 +1,9 @@
 """Plays a schedule with several workers; every result is on disk before it counts.
 
-In: fixtures, and something that makes a referee (which plays one game) in each worker. Out: rows
-in the store, replays beside it, and a list of games that could not be played.
-A game during which the engine or the worker dies is played again from its start, which gives
-the same game; it is not counted until one attempt reaches the end.
+In: fixtures, and a function that creates each worker's referee. Out: rows in the store, replays
+beside it, and a list of the games that could not be played.
+If the engine or the worker dies during a game, the game starts again from its beginning, with
+the same seed. It counts once an attempt reaches the end.
 """
 
 import collections
@@ -29,7 +29,15 @@ _LOG = logging.getLogger(__name__)
 
 
 class Played(NamedTuple):
-    """A game that reached its end. outcome: for home."""
+    """A game that reached its end.
+
+    Attributes:
+        outcome: home's: 1 won, 0 drew, -1 lost.
+        game_loops: the game's length.
+        ending: "won", "draw" or "limit".
+        engine: name and version of the game.
+        replay: the replay file; empty if none was kept.
+    """
 
     outcome: int
     game_loops: int
@@ -39,27 +47,37 @@ class Played(NamedTuple):
 
 
 class Referee(Protocol):
-    """Plays games, one at a time; lives in one worker."""
+    """Plays one game at a time, in one worker."""
 
     def play(self, fixture: schedule.Fixture) -> Played:
-        """Returns the game's result; EngineError where it is worth another try."""
+        """Returns the game's result; an EngineError means that another attempt may succeed."""
 
     def close(self) -> None:
-        """Ends what it started."""
+        """Ends the processes that it started."""
 
 
 class Failure(NamedTuple):
-    """A game that could not be played, and the last reason."""
+    """A game that could not be played.
+
+    Attributes:
+        fixture: the game.
+        reason: why the last attempt failed.
+    """
 
     fixture: schedule.Fixture
     reason: str
 
 
 class _Crash(NamedTuple):
-    """What a worker answers instead of `Played`. again: whether another try may help."""
+    """An attempt that failed.
+
+    Attributes:
+        reason: for people.
+        retry: whether another attempt may succeed.
+    """
 
     reason: str
-    again: bool
+    retry: bool
 
 
 @dataclasses.dataclass
@@ -83,10 +101,17 @@ def run(
     max_attempts: int = 4,
     progress: Callable[[int, int, int], None] = lambda done, total, crashes: None,
 ) -> list[Failure]:
-    """Plays the fixtures that the store has not got; returns those that kept failing.
+    """Plays the fixtures that the store lacks; returns those that failed repeatedly.
 
-    `make_referee` is called in each worker; with more than one worker it must be picklable.
-    `folder` is the results' folder: replays go to `replays/` in it.
+    Args:
+        fixtures: the games to play.
+        store: receives one row per game.
+        folder: replays go to `replays/` in it.
+        digests: contestants' digests by name, for the rows.
+        make_referee: called once in each worker; picklable if there is more than one.
+        parallel: number of workers; a single one plays in this process.
+        max_attempts: attempts at a game before it counts as failed.
+        progress: called with games played, games in all, and failed attempts.
     """
     (folder / "replays").mkdir(parents=True, exist_ok=True)
     tasks = [_Task(fixture) for fixture in fixtures if fixture.game not in store.done]
@@ -99,9 +124,11 @@ def run(
         task.attempts += 1
         if isinstance(answer, Played):
             _record(task, answer, store, folder, digests)
-        elif answer.again and task.attempts < max_attempts:
+        elif answer.retry and task.attempts < max_attempts:
             crashes += 1
-            _LOG.warning("%s: %s; playing it again", task.fixture.game, answer.reason)
+            _LOG.warning(
+                "%s: %s; the game starts again", task.fixture.game, answer.reason
+            )
             waiting.append(task)
         else:
             crashes += 1
@@ -121,7 +148,7 @@ def _record(
     fixture = task.fixture
     replay = f"replays/{fixture.game}.SC2Replay" if played.replay else ""
     if replay:
-        # The replay first: a row in the store promises that it is there.
+        # The replay comes first: a row in the store promises that the file exists.
         storage.write(str(folder / replay), played.replay)
     store.append(
         results.Result(
@@ -150,17 +177,17 @@ def _attempt(referee: Referee, fixture: schedule.Fixture) -> Answer:
     except errors.EngineMissing:
         raise
     except errors.EngineError as error:
-        return _Crash(f"{type(error).__name__}: {error}", again=True)
+        return _Crash(f"{type(error).__name__}: {error}", retry=True)
     except (errors.ConverterError, errors.SpecError) as error:
-        return _Crash(f"{type(error).__name__}: {error}", again=False)
-    except DecodeError as error:  # what the game sent is no message
-        return _Crash(f"DecodeError: {error}", again=True)
+        return _Crash(f"{type(error).__name__}: {error}", retry=False)
+    except DecodeError as error:  # the game sent bytes that are no message
+        return _Crash(f"DecodeError: {error}", retry=True)
     except errors.StarmillError:
         raise
-    # An agent's own mistake: the same game would meet it again.
+    # A bug in an agent would occur again in the same game.
     except Exception as error:  # noqa: BLE001
         _LOG.exception("%s: an agent failed", fixture.game)
-        return _Crash(f"an agent failed: {type(error).__name__}: {error}", again=False)
+        return _Crash(f"an agent failed: {type(error).__name__}: {error}", retry=False)
 
 
 def _in_this_process(
@@ -178,48 +205,54 @@ def _in_this_process(
 
 
 class _Worker:
-    """A process with a referee. task: what it is playing; None while it has nothing."""
+    """A process with a referee.
+
+    Attributes:
+        connection: to the process.
+        task: the game that it plays; None while it is idle.
+        process: the worker itself.
+    """
 
     def __init__(self, make_referee: MakeReferee) -> None:
         context = multiprocessing.get_context("spawn")
-        self.connection, theirs = context.Pipe()
+        self.connection, worker_end = context.Pipe()
         self.task: _Task | None = None
         self.process: SpawnProcess = context.Process(
-            target=_work, args=(make_referee, theirs), daemon=True
+            target=_work, args=(make_referee, worker_end), daemon=True
         )
         self.process.start()
-        theirs.close()
+        worker_end.close()
 
     def give(self, task: _Task) -> None:
         self.task = task
-        # A worker that has died is noticed when its answer is awaited.
+        # A dead worker is noticed when its answer is awaited.
         try:
             self.connection.send(task.fixture)
         except OSError:
-            _LOG.debug("a worker died before it was given a game")
+            _LOG.debug("a worker died before it received a game")
 
     def take(self) -> Answer | errors.StarmillError:
-        """Returns the answer, or a crash where the worker died with the game."""
+        """Returns the answer, or a crash if the worker died during the game."""
         try:
             answer: Answer | errors.StarmillError = self.connection.recv()
             return answer
         except (EOFError, OSError):
             self.process.join()
-            return _Crash(f"the worker ended with {self.process.exitcode}", again=True)
+            return _Crash(f"the worker exited ({self.process.exitcode})", retry=True)
 
     def end(self) -> None:
         self.connection.close()
         if self.task is None:
             self.process.join(timeout=20)
-        # In the middle of a game nobody would wait for: its engine ends with the worker.
+        # Nobody waits for a game in progress. The engine ends with the worker.
         if self.process.is_alive():
             self.process.kill()
             self.process.join()
 
 
 def _work(make_referee: MakeReferee, connection: Connection) -> None:
-    """A worker's life: games come in, answers go out, until the other end closes."""
-    # Ctrl-C reaches the whole group; the parent decides, by closing the connection.
+    """Runs a worker: receives games and sends answers until the other end closes."""
+    # Ctrl-C reaches the whole process group, but the parent decides when workers end.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     lifeline.end_with_parent()
     try:
@@ -266,7 +299,7 @@ def _in_workers(
 def _answers(busy: Iterable[_Worker]) -> Iterator[tuple[_Task, Answer]]:
     by_connection = {worker.connection: worker for worker in busy}
     for connection in multiprocessing.connection.wait(list(by_connection)):
-        worker = by_connection[connection]  # type: ignore[index]  # what was waited for
+        worker = by_connection[connection]  # type: ignore[index]  # `wait` returns what it was given
         task, answer = worker.task, worker.take()
         worker.task = None
         if isinstance(answer, errors.StarmillError):

@@ -101,7 +101,7 @@ def run(args: argparse.Namespace) -> int:
     anchor = _anchor(args.anchor, plan)
     if args.references == "skirmish":
         references.check_skirmish(
-            (name, one.digest) for name, one in plan.contestants.items()
+            (name, contestant.digest) for name, contestant in plan.contestants.items()
         )
     if args.dry_run:
         for fixture in plan.fixtures:
@@ -133,7 +133,7 @@ def max_minutes(asked: float | None, fixed: str | None) -> float:
     return rated
 
 
-def _anchor(asked: str | None, plan: evaluation.Plan) -> str:
+def _anchor(asked: str | None, plan: evaluation.EvaluationPlan) -> str:
     """Returns whose rating is given; ConfigError before anything is played for nothing."""
     if asked is not None and asked not in plan.contestants:
         raise errors.ConfigError(

@@ -20,12 +20,12 @@ EXAMPLES = """\
   starmill rate results.csv
   starmill rate results.csv --anchor very_hard --json
   starmill rate results.csv --intervals bootstrap --html report.html
-  starmill rate new.csv --references ratings.json    one new agent against fixed ratings
+  starmill rate new.csv --references ratings.json    a new agent against fixed ratings
   starmill rate new.csv --references paper           against the paper's printed ratings
   starmill rate new.csv --references skirmish        against the embedded game's opponents
 
 The file is CSV with the columns home, away, home_race, away_race (terran, zerg, protoss) and
-outcome (1 home won, 0 draw, -1 home lost); what `starmill evaluate` writes has them.
+outcome (1 home won, 0 draw, -1 home lost). Files that `starmill evaluate` writes have them.
 """
 
 
@@ -33,40 +33,58 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the sub-command's options."""
     parser.add_argument("results", type=Path, metavar="RESULTS.csv")
     parser.add_argument(
-        "--anchor", default=elo.ANCHOR, help="agent whose rating is given (%(default)s)"
+        "--anchor",
+        help=f"agent whose rating is given (default: {elo.ANCHOR}, or, if it did not play, "
+        "the away agent of the first game)",
     )
     parser.add_argument(
         "--anchor-elo",
         type=float,
         default=elo.ANCHOR_ELO,
-        help="its rating (%(default)g)",
+        help="the anchor's rating (%(default)g)",
     )
     parser.add_argument(
         "--references",
         metavar="RATINGS.json|paper|skirmish",
-        help="ratings that stay fixed: {agent: elo}, or what --json printed; others are "
-        "rated one by one against them",
+        help="fixed ratings: {agent: elo}, or the output of --json; every other agent is "
+        "rated against them, one at a time",
     )
     parser.add_argument(
-        "--intervals", choices=("analytic", "bootstrap"), default="analytic"
+        "--intervals",
+        choices=("analytic", "bootstrap"),
+        default="analytic",
+        help="how Elo intervals are computed (%(default)s)",
     )
-    parser.add_argument("--seed", type=int, default=0, help="of the bootstrap")
-    parser.add_argument("--json", action="store_true", help="print JSON by agent")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="also write a page")
-    parser.add_argument("--markdown", type=Path, metavar="FILE", help="also write text")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="seed of the bootstrap (%(default)s)"
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="print JSON, one entry per agent"
+    )
+    parser.add_argument(
+        "--html", type=Path, metavar="FILE", help="also write an HTML page"
+    )
+    parser.add_argument(
+        "--markdown", type=Path, metavar="FILE", help="also write Markdown"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints the ratings; notes go to stderr, so that stdout is the table alone."""
-    table = winrates.tabulate(results.read_games(args.results))
+    """Prints the ratings. Notes go to stderr, so stdout holds the table alone."""
+    games = results.read_games(args.results)
+    table = winrates.tabulate(games)
     fixed = None if args.references is None else _references(args.references)
     if args.references == "skirmish" and results.has_columns(args.results):
         references.check_skirmish_games(results.read_results(args.results))
+    anchor = args.anchor or elo.ANCHOR
     if fixed is None:
-        table.index(args.anchor)
+        # `evaluate` rates against its first opponent if very_hard does not play.
+        if args.anchor is None and anchor not in table.agents:
+            anchor = games[0].away
+        table.index(anchor)
     lines = standings.standings(
         table,
-        args.anchor,
+        anchor,
         anchor_elo=args.anchor_elo,
         references=fixed,
         method=args.intervals,
@@ -82,16 +100,17 @@ def run(args: argparse.Namespace) -> int:
             print(f"{line.agent}: {note}", file=sys.stderr)
     if table.mirrors:
         print(
-            f"{table.mirrors} games of an agent against itself were left out",
+            f"{table.mirrors} games of an agent against itself are not counted",
             file=sys.stderr,
         )
     if args.html or args.markdown:
-        _write_reports(args, table, lines)
+        _write_reports(args, anchor, table, lines)
     return 0
 
 
 def _write_reports(
     args: argparse.Namespace,
+    anchor: str,
     table: winrates.WinTable,
     lines: list[standings.Standing],
 ) -> None:
@@ -99,7 +118,7 @@ def _write_reports(
         results.read_results(args.results) if results.has_columns(args.results) else []
     )
     content = report.build(
-        table, lines, anchor=args.anchor, results=played, folder=args.results.parent
+        table, lines, anchor=anchor, results=played, folder=args.results.parent
     )
     if args.html:
         page.write_html(content, args.html)

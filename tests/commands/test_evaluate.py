@@ -118,7 +118,7 @@ def test_games_that_always_crash_are_listed_and_exit_1(installed, tmp_path, caps
 
 def test_another_rule_in_the_same_folder_is_refused(played, capsys):
     assert evaluate(played, "--actions", "5") == 2
-    assert "do not compare" in capsys.readouterr().err
+    assert "not comparable" in capsys.readouterr().err
     assert evaluate(played, "--seed", "6") == 2
 
 

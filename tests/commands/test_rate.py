@@ -168,3 +168,14 @@ def test_reports_are_written(csv_file, tmp_path):
     assert cli.main(["rate", str(csv_file), *options]) == 0
     assert "<title>Evaluation</title>" in page.read_text()
     assert "| oac |" in text.read_text()
+
+
+def test_results_without_the_usual_anchor_are_rated(tmp_path, capsys):
+    """As `evaluate` writes them when very_hard was no opponent."""
+    games = tournaments.play({"bc": 1000.0, "oac": 1100.0}, 90, 3)
+    path = write_csv(tmp_path / "results.csv", games)
+    assert cli.main(["rate", str(path), "--json"]) == 0
+    agents = json.loads(capsys.readouterr().out)
+    assert (games[0].away, agents[games[0].away]["status"]) == ("oac", "fixed")
+    assert agents["oac"]["elo"] == 1000
+    assert agents["bc"]["elo"] < 1000
