@@ -1,4 +1,16 @@
-"""Which section of a chunk's payload holds which array: follows from the settings alone."""
+"""Which section of a chunk's payload holds which array.
+
+In: converter settings. Out: the layout that follows from them, and nothing else. Knows no
+bytes of a section; `packing` and `planes` draw those.
+
+    payload   length u32 of each section | section 0 | 1 | 2 | 3 | 4 ...
+
+    0         table: the small int32 arrays, then the camera's corners
+    1         lists: `action/unit_tags`
+    2         units: `raw_units`
+    3         the camera as int32 [steps, H, W]; empty if it is a rectangle in every step
+    4 ...     a plane each: the uint8 arrays
+"""
 
 import dataclasses
 import functools
@@ -11,18 +23,30 @@ from numpy.typing import NDArray
 from starmill.schema import specs
 from starmill.schema.settings import ConverterSettings
 
-UNITS, LISTS, CAMERA = "raw_units", "action/unit_tags", "camera"
+UNITS, LISTS, CAMERA, DELAY = "raw_units", "action/unit_tags", "camera", "action/delay"
+TABLE_SECTION, LISTS_SECTION, UNITS_SECTION, CAMERA_SECTION, FIRST_PLANE = range(5)
+# Series of the camera's corners in the table: top, bottom, left, right.
+CORNERS = 4
 _TAG_COLUMN = "tag"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Layout:
-    """Which section of a payload holds which array, as the settings have it.
+    """Where each array of an episode is stored.
 
-    table: keys of the small int32 arrays, in order; groups: where each begins among the
-        table's F rows, and after the last the four corners of the camera.
-    lists: key of the padded lists or None; pad: what they are padded with.
-    camera: key of the camera plane or None.  planes: keys of the uint8 planes.
+    Attributes:
+        shapes: shape of each array, without the time axis.
+        dtypes: dtype of each array.
+        table: keys of the arrays in the table, sorted.
+        groups: where each of them begins among the F series of the table; then where the
+            camera's corners begin; then F. int64 [len(table) + 2].
+        lists: key of the padded lists, or None.
+        pad: number that lists are padded with: the most units that a step may have.
+        camera: key of the camera's plane, or None.
+        planes: keys of the uint8 planes, sorted.
+        tag_column: column of `raw_units` that holds the tag, -1 if it has none.
+        fingerprint: first 8 bytes of the spec's fingerprint.
+        section: number of the section that holds each array.
     """
 
     shapes: Mapping[str, tuple[int, ...]]
@@ -35,37 +59,45 @@ class Layout:
     planes: tuple[str, ...]
     tag_column: int
     fingerprint: bytes
+    section: Mapping[str, int]
+
+    @property
+    def sections(self) -> int:
+        """How many sections a payload has."""
+        return FIRST_PLANE + len(self.planes)
 
     @property
     def corners(self) -> int:
-        """Row of the table where the camera's corners begin."""
+        """First series of the table that is a corner of the camera."""
         return int(self.groups[len(self.table)])
 
-    def section(self, key: str) -> int:
-        """Returns the number of the section that holds an array."""
-        if key in self.planes:
-            return 4 + self.planes.index(key)
-        return {self.lists: 1, UNITS: 2, self.camera: 3}.get(key, 0)
+    def plane_size(self, key: str) -> int:
+        """Returns the number of cells of a plane."""
+        return int(np.prod(self.shapes[key], dtype=np.int64))
 
 
 @functools.lru_cache(maxsize=64)
 def layout(settings: ConverterSettings) -> Layout:
     """Returns the layout of payloads for these settings."""
-    found = specs.episode_specs(settings)
-    planes = tuple(key for key, spec in found.items() if spec.dtype == "uint8")
+    arrays = specs.episode_specs(settings)
+    planes = tuple(key for key, spec in arrays.items() if spec.dtype == "uint8")
     special = {UNITS, LISTS, CAMERA, *planes}
-    table = tuple(key for key in found if key not in special)
-    sizes = [int(np.prod(found[key].shape, dtype=np.int64)) for key in table]
+    table = tuple(key for key in arrays if key not in special)
+    section = dict.fromkeys(table, TABLE_SECTION)
+    section |= {LISTS: LISTS_SECTION, UNITS: UNITS_SECTION, CAMERA: CAMERA_SECTION}
+    section |= {key: FIRST_PLANE + number for number, key in enumerate(planes)}
+    sizes = [int(np.prod(arrays[key].shape, dtype=np.int64)) for key in table]
     columns = specs.unit_columns(settings)
     return Layout(
-        shapes={key: spec.shape for key, spec in found.items()},
-        dtypes={key: np.dtype(spec.dtype) for key, spec in found.items()},
+        shapes={key: spec.shape for key, spec in arrays.items()},
+        dtypes={key: np.dtype(spec.dtype) for key, spec in arrays.items()},
         table=table,
-        groups=np.cumsum([0, *sizes, 4 if CAMERA in found else 0]),
-        lists=LISTS if LISTS in found else None,
-        pad=found[UNITS].shape[0],
-        camera=CAMERA if CAMERA in found else None,
+        groups=np.cumsum([0, *sizes, CORNERS if CAMERA in arrays else 0]),
+        lists=LISTS if LISTS in arrays else None,
+        pad=arrays[UNITS].shape[0],
+        camera=CAMERA if CAMERA in arrays else None,
         planes=planes,
         tag_column=columns.index(_TAG_COLUMN) if _TAG_COLUMN in columns else -1,
         fingerprint=bytes.fromhex(specs.fingerprint(settings))[:8],
+        section=section,
     )

@@ -10,10 +10,11 @@ from hypothesis import strategies
 
 from starmill.schema import codec, errors, specs
 from starmill.schema import settings as settings_lib
+from starmill.schema.codec import packing, planes, streams, unpacking
 from tests.factories import records as factories
 from tests.reference import slow_codec
 
-GOLDEN = Path(__file__).parent.parent / "golden" / "codec_v1"
+GOLDEN = Path(__file__).parents[2] / "golden" / "codec_v1"
 
 # Few units and tiny planes: hypothesis runs many episodes.
 TINY = dataclasses.replace(
@@ -37,6 +38,13 @@ def assert_same(expected, found):
     for key in expected:
         assert expected[key].dtype == found[key].dtype, key
         np.testing.assert_array_equal(expected[key], found[key], err_msg=key)
+
+
+def payloads(records, settings):
+    """Returns what records hold before compression: the part no zstd release can change."""
+    header = codec.Header(records[0], settings)
+    chunks = [codec.Chunk(header, record) for record in records[1:]]
+    return [header.payload, *(chunk.payload for chunk in chunks)]
 
 
 def assert_round_trip(arrays, settings=factories.SMALL):
@@ -260,9 +268,7 @@ def test_bytes_of_version_1_stay_readable_and_the_same():
         assert codec.encode(arrays, factories.SMALL) == stored
     # Whatever the zstd release, the payloads are the same.
     ours = codec.encode(arrays, factories.SMALL)
-    assert codec.payloads(ours, factories.SMALL) == codec.payloads(
-        stored, factories.SMALL
-    )
+    assert payloads(ours, factories.SMALL) == payloads(stored, factories.SMALL)
 
 
 @pytest.mark.parametrize(
@@ -329,11 +335,11 @@ def test_damaged_payloads_raise_and_never_crash():
     arrays = factories.game_arrays(12, 40)
     records = codec.encode(arrays, factories.SMALL)
     rng = np.random.default_rng(12)
-    payloads = codec.payloads(records, factories.SMALL)
+    inflated = payloads(records, factories.SMALL)
     header = codec.Header(records[0], factories.SMALL)
     refused = 0
     for trial in range(300):
-        damaged = bytearray(payloads[1 + trial % 2])
+        damaged = bytearray(inflated[1 + trial % 2])
         at = int(rng.integers(len(damaged)))
         damaged[at] ^= 1 << int(rng.integers(8))
         chunk = codec.Chunk(header, records[1 + trial % 2])
@@ -344,3 +350,71 @@ def test_damaged_payloads_raise_and_never_crash():
         except errors.ShardCorrupt:
             refused += 1
     assert refused > 10
+
+
+@pytest.mark.parametrize(
+    "corners",
+    [(0, 65, 3, 5), (-1, 4, 3, 5), (9, 4, 3, 5), (0, 4, 3, 65), (0, 4, -2, 5)],
+    ids=["below", "above", "turned over", "right", "left"],
+)
+def test_a_camera_outside_its_plane_is_damage(monkeypatch, corners):
+    """Corners are stored numbers; painting them unchecked would write beyond the array."""
+
+    def forge(_, out):
+        out[:] = corners
+        return True
+
+    monkeypatch.setattr(planes, "find_rectangle", forge)
+    arrays = factories.game_arrays(0, 3)
+    assert arrays["camera"].shape[1:] == (64, 64)
+    records = codec.encode(arrays, factories.SMALL)
+    with pytest.raises(errors.ShardCorrupt, match="camera: .*not inside the plane"):
+        codec.decode(records, factories.SMALL)
+    chunk = codec.Chunk(codec.Header(records[0], factories.SMALL), records[1])
+    with pytest.raises(errors.ShardCorrupt, match="not inside the plane"):
+        chunk.corners(0, 3)
+
+
+def test_sections_that_do_not_fit_the_payload_are_damage():
+    records = codec.encode(factories.game_arrays(0, 3), factories.SMALL)
+    header = codec.Header(records[0], factories.SMALL)
+    chunk = codec.Chunk(header, records[1])
+    with pytest.raises(errors.ShardCorrupt, match="payload of 3 bytes"):
+        chunk.replace_payload(b"abc")
+    with pytest.raises(errors.ShardCorrupt, match="do not fill"):
+        chunk.replace_payload(chunk.payload + b"\0")
+
+
+def test_a_camera_of_another_size_is_damage():
+    arrays = factories.game_arrays(0, 3)
+    arrays["camera"][:] = 2  # no rectangle of ones: stored whole
+    records = codec.encode(arrays, factories.SMALL)
+    chunk = codec.Chunk(codec.Header(records[0], factories.SMALL), records[1])
+    camera = chunk.payload.index(arrays["camera"].astype("<i4").tobytes())
+    lengths = np.frombuffer(chunk.payload, "<u4", 4).copy()
+    lengths[3] -= 4
+    forged = lengths.tobytes() + chunk.payload[16:camera] + chunk.payload[camera + 4 :]
+    chunk.replace_payload(forged)
+    out = {"camera": np.empty_like(arrays["camera"])}
+    with pytest.raises(errors.ShardCorrupt, match="camera"):
+        chunk.read(0, 3, out)
+
+
+def test_a_first_step_that_does_not_list_its_rows_is_damage():
+    buffer = np.zeros(4096, np.uint8)
+    units = np.ones((2, 4, 3), np.int32)
+    rows, _ = packing.units_bound(units)
+    end = packing.put_units(buffer, 0, units, rows, -1)
+    out, counts = np.empty((8, 3), np.int32), np.zeros(2, np.int64)
+    target = unpacking.UnitRows(0, 4, 4)
+    unpacking.read_units(buffer[:end], 2, 0, 2, target, out, counts)
+    np.testing.assert_array_equal(out, units.reshape(8, 3))
+    assert counts.tolist() == [4, 4]
+    # u32, I, code of masks, masks (all present: none), codes, L, J, then the flags.
+    assert buffer[9:11].tolist() == [streams.LISTED, streams.SAME]
+    buffer[9] = streams.SAME
+    with pytest.raises(ValueError, match="first step"):
+        unpacking.read_units(buffer[:end], 2, 0, 2, target, out, counts)
+    with pytest.raises(ValueError, match="more instances than the spec allows"):
+        few = unpacking.UnitRows(0, 1, 1)
+        unpacking.read_units(buffer[:end], 2, 0, 2, few, out, counts)
