@@ -1,12 +1,12 @@
-"""One connection to a game process: requests under a deadline, answers as wire bytes.
+"""A client of a game process: requests with a deadline, and answers as bytes.
 
-In: a port on loopback. Out: the answer's own message, not parsed: the converter reads wire
-bytes, so the largest messages are only sliced here. Whatever goes wrong becomes an
-`EngineError`; a replay that the game refuses to load becomes a `ReplayError`.
-Knows nothing of processes: who started the game, and ends it, is `engines/pool`.
+In: the port of a game on this machine, and requests. Out: the message inside each answer, not
+parsed: the converter reads wire bytes, so the largest messages are only sliced here. A replay
+that the game refuses to load becomes a `ReplayError`, everything else that goes wrong an
+`EngineError`. Knows nothing of processes: `game_process` starts and ends the game.
 
-Requests are sent and answers received separately (at most one is under way), so that a
-caller can convert one observation while the game computes the next.
+Requests are sent and answers received separately, with at most one request under way. A
+caller can thus convert one observation while the game computes the next.
 """
 
 import dataclasses
@@ -33,9 +33,10 @@ IN_REPLAY = sc2api_pb2.in_replay
 class Deadlines:
     """How long the game may take, in seconds.
 
-    start: from the launch to the first answered ping (the reference waits 360).
-    load: for `replay_info`, `start_replay` and `game_info`, which read the map.
-    play: for one step or observation.
+    Attributes:
+        start: from the launch to the first answered ping (the reference waits 360).
+        load: for `replay_info`, `start_replay` and `game_info`, which read the map.
+        play: for one step or observation.
     """
 
     start: float = 180.0
@@ -43,7 +44,7 @@ class Deadlines:
     play: float = 120.0
 
     def __post_init__(self) -> None:
-        """Checks that there is time for anything at all."""
+        """Checks that every deadline is positive."""
         for field in dataclasses.fields(self):
             if getattr(self, field.name) <= 0:
                 raise errors.ConfigError(
@@ -53,9 +54,10 @@ class Deadlines:
 
 
 class Client:
-    """Asks the game for things, one at a time.
+    """Sends requests to a game, one at a time, and receives the answers.
 
-    status: of the latest answer, a value of the game's Status enum.
+    Attributes:
+        status: value of the game's Status enum in the latest answer.
     """
 
     def __init__(self, connection: Connection, deadlines: Deadlines) -> None:
@@ -69,7 +71,10 @@ class Client:
     def connect(
         cls, port: int, deadlines: Deadlines, alive: Callable[[], bool]
     ) -> "Client":
-        """Returns a client that has answered a ping; waits for the game to come up."""
+        """Waits for the game to start; returns a client of it once it answers a ping.
+
+        alive: returns whether the process still runs.
+        """
         deadline = time.monotonic() + deadlines.start
         try:
             while (connection := Connection.open(port, deadline)) is None:
@@ -105,7 +110,7 @@ class Client:
         self._connection.send(request.SerializeToString(), deadline)
 
     def receive(self) -> bytes:
-        """Returns the answer to the request under way, as its own message's bytes."""
+        """Returns the message inside the answer to the request under way, as bytes."""
         if self._waiting is None:
             raise errors.EngineError("no request is under way")
         kind, deadline = self._waiting
@@ -119,26 +124,24 @@ class Client:
             ) from error
 
     def _content(self, kind: str, data: bytes) -> bytes:
-        content, status, complaints, other = None, None, [], False
+        content, status, messages, is_other = None, None, [], False
         for field in protobuf.fields(data):
             if field.number == _FIELD_BY_KIND[kind]:
                 content = data[field.start : field.end]
             elif field.number == _STATUS:
                 status = field.value
             elif field.number == _ERROR:
-                complaints.append(
-                    data[field.start : field.end].decode(errors="replace")
-                )
+                messages.append(data[field.start : field.end].decode(errors="replace"))
             elif field.number == _ID:
-                other = field.value != self._count
-        if other:
+                is_other = field.value != self._count
+        if is_other:
             raise errors.EngineCrashed(f"the game answered another request than {kind}")
         if status is None:
             raise errors.EngineCrashed(f"the game's answer to {kind} has no status")
         self.status = status
-        if complaints:
+        if messages:
             raise errors.EngineError(
-                f"the game answered {kind} with an error: {'; '.join(complaints)}"
+                f"the game answered {kind} with an error: {'; '.join(messages)}"
             )
         if content is None:
             raise errors.EngineCrashed(f"the game's answer is not one to {kind}")
@@ -150,7 +153,7 @@ class Client:
         return self.receive()
 
     def replay_info(self, data: bytes) -> bytes:
-        """Returns the wire bytes of ResponseReplayInfo; ReplayError if it is refused."""
+        """Returns the bytes of ResponseReplayInfo; ReplayError if the game refuses it."""
         answer = self.call(
             sc2api_pb2.Request(
                 replay_info=sc2api_pb2.RequestReplayInfo(replay_data=data)
@@ -164,7 +167,7 @@ class Client:
         return answer
 
     def start_replay(self, request: sc2api_pb2.RequestStartReplay) -> None:
-        """Loads a replay and stands at loop 0; ReplayError if the game refuses it."""
+        """Loads a replay and stops at loop 0; ReplayError if the game refuses it."""
         answer = self.call(
             sc2api_pb2.Request(start_replay=request), self._deadlines.load
         )
@@ -176,7 +179,7 @@ class Client:
             raise errors.EngineCrashed("the game is not in the replay it has started")
 
     def game_info(self) -> bytes:
-        """Returns the wire bytes of ResponseGameInfo."""
+        """Returns the bytes of ResponseGameInfo."""
         return self.call(
             sc2api_pb2.Request(game_info=sc2api_pb2.RequestGameInfo()),
             self._deadlines.load,
@@ -190,14 +193,14 @@ class Client:
         )
 
     def send_observation(self) -> None:
-        """Asks for the present observation; both fields set, as the reference does."""
+        """Asks for the current observation, with both fields set as the reference does."""
         request = sc2api_pb2.Request(
             observation=sc2api_pb2.RequestObservation(disable_fog=False, game_loop=0)
         )
         self.send(request, self._deadlines.play)
 
     def is_idle(self) -> bool:
-        """Returns whether the next request can be sent: nothing under way or unread."""
+        """Returns whether a request can be sent: none is under way, and nothing is unread."""
         return self._waiting is None and self._connection.is_quiet()
 
     def close(self) -> None:
@@ -206,7 +209,7 @@ class Client:
             try:
                 self.send(sc2api_pb2.Request(quit=sc2api_pb2.RequestQuit()), 1.0)
             except errors.EngineError:
-                self._waiting = None  # it is gone already, which is as well
+                self._waiting = None  # the game has ended already
         self._connection.close()
 
 

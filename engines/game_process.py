@@ -1,7 +1,8 @@
-"""One game process: launched, connected, watched, ended; nothing of it is left behind.
+"""One game process from launch to end, and the helper process that starts and ends games.
 
-In: a binary with its data version. Out: a `Client` connected to it. Processes are started by
-the `spawner` beside this module, so that none outlives this one, however it ends.
+In: an `Executable`. Out: a `GameProcess` with a `Client` connected to it. Games are started
+by the script `spawner`, so that none of them outlives this process, however this one ends.
+Knows nothing of replays.
 """
 
 import contextlib
@@ -27,10 +28,10 @@ from starmill.schema import errors
 
 # Below Linux's ephemeral ports, so that no outgoing connection takes one in between.
 _PORTS = range(20000, 32000)
-# Signals that somebody else sends: an operator, a supervisor, the kernel short of memory.
+# Signals that others send: an operator, a supervisor, or the kernel when memory runs out.
 _FROM_OUTSIDE = (-signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP)
 _LOG_TAIL_BYTES = 2000
-# A dying process closes its connection first; its exit status comes a moment later.
+# A process that ends closes its connection first; its exit status follows a moment later.
 _EXIT_GRACE_SECONDS = 2.0
 
 
@@ -38,9 +39,12 @@ _EXIT_GRACE_SECONDS = 2.0
 class Executable:
     """What to start.
 
-    game_version: like "4.9.2". base_build: of the binary's folder.
-    data_version: 32 hex digits, or None where unknown: the binary's own is taken.
-    data_dir: the installation's root.
+    Attributes:
+        game_version: like "4.9.2".
+        base_build: build that the binary's folder is named after.
+        data_version: 32 hex digits; None where unknown, for the binary's own.
+        binary: path of the program.
+        data_dir: root folder of the installation.
     """
 
     game_version: str
@@ -51,10 +55,20 @@ class Executable:
 
 
 class Spawner:
-    """The helper process that starts and ends games for this one; safe to share."""
+    """The helper process that starts and ends games; threads may share it.
 
-    def __init__(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="starmill-games-"))
+    Attributes:
+        folder: holds what belongs to the games. It is removed when the helper is closed, and
+            by the helper itself when this process ends.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        """Starts the helper.
+
+        folder: of a helper that has died, which this one replaces; None makes a new folder.
+        """
+        self.folder = folder or Path(tempfile.mkdtemp(prefix="starmill-games-"))
+        self.folder.mkdir(mode=0o700, exist_ok=True)
         self._lock = threading.Lock()
         self._process = subprocess.Popen(
             [sys.executable, "-I", "-S", spawner_script.__file__, str(self.folder)],
@@ -65,7 +79,7 @@ class Spawner:
 
     @property
     def alive(self) -> bool:
-        """Whether it still answers; a killed one can run on for a moment and not answer."""
+        """Whether it answers. A killed helper may exist for a moment longer, but is silent."""
         try:
             self.ask(op="poll", pid=0)
         except errors.EngineKilled:
@@ -73,7 +87,7 @@ class Spawner:
         return True
 
     def ask(self, **request: Any) -> dict[str, Any]:
-        """Returns the answer to a request of the spawner's protocol."""
+        """Returns the answer to a request; `spawner` describes the protocol."""
         with self._lock:
             stdin, stdout = self._process.stdin, self._process.stdout
             if stdin is None or stdout is None:
@@ -89,19 +103,30 @@ class Spawner:
             answer: dict[str, Any] = json.loads(line)
             return answer
 
+    def replacement(self) -> "Spawner":
+        """Returns a new helper with the same folder, once this one has ended.
+
+        Executables in the folder keep their paths, so those who hold one can still use it.
+        """
+        self._end()
+        return Spawner(self.folder)
+
     def close(self) -> None:
-        """Ends every game it started, and itself."""
+        """Ends every game that the helper started, and the helper; removes its folder."""
+        self._end()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _end(self) -> None:
         with self._lock:
             for pipe in (self._process.stdin, self._process.stdout):
                 if pipe is not None:
                     with contextlib.suppress(OSError):
                         pipe.close()
             self._process.wait()
-        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 class _Port:
-    """A port of this machine that no other starmill process uses until it is released."""
+    """A port of this machine, reserved among starmill's processes until it is released."""
 
     def __init__(self) -> None:
         first = secrets.randbelow(len(_PORTS))
@@ -113,7 +138,8 @@ class _Port:
         raise errors.EngineError(f"no free port in {_PORTS.start}..{_PORTS.stop - 1}")
 
     def _reserve(self) -> socket.socket | None:
-        # The name vanishes with its holder, even after SIGKILL; a lock file would stay.
+        # The kernel frees this name when its holder ends, even by SIGKILL. A lock file would
+        # stay.
         mark = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             if sys.platform == "linux":
@@ -131,15 +157,19 @@ class _Port:
 
 
 class GameProcess:
-    """A running game and the client to it.
+    """A running game and the client that is connected to it.
 
-    replays: how many it has been given. client: None until `connect`.
+    Attributes:
+        executable: what was started.
+        pid: of the game, which leads a process group of its own.
+        replays: how many replays it has been lent for.
+        client: None before `connect` and after `close`.
     """
 
     _numbers = itertools.count()
 
     def __init__(self, executable: Executable, spawner: Spawner) -> None:
-        """Launches the game and returns at once; `connect` waits for it."""
+        """Launches the game and returns at once; `connect` then waits for it."""
         self.executable = executable
         self.replays = 0
         self.client: client.Client | None = None
@@ -148,7 +178,8 @@ class GameProcess:
         self._port = _Port()
         self._temp = spawner.folder / f"{next(self._numbers)}"
         try:
-            self._temp.mkdir()
+            # With parents: a helper that ended may just have removed the folder.
+            self._temp.mkdir(parents=True)
             self._log = self._temp / "starmill-game.log"
             self.pid: int = spawner.ask(
                 op="start",
@@ -158,13 +189,14 @@ class GameProcess:
                 log=str(self._log),
             )["pid"]
         except (OSError, errors.EngineError) as error:
+            shutil.rmtree(self._temp, ignore_errors=True)
             self._port.release()
             if isinstance(error, errors.EngineError):
                 raise
             raise errors.EngineError(f"cannot prepare a game: {error}") from error
 
     def _arguments(self) -> list[str]:
-        # The same arguments in the same order as pysc2's.
+        # The arguments that pysc2 passes, in the same order.
         arguments = [
             self.executable.binary,
             *("-listen", websocket.HOST, "-port", str(self._port.number)),
@@ -185,7 +217,7 @@ class GameProcess:
         }
 
     def connect(self, deadlines: client.Deadlines) -> client.Client:
-        """Waits until the game answers; EngineError, and it is closed, if it does not."""
+        """Waits until the game answers; if it does not, closes it and raises EngineError."""
         try:
             self.client = client.Client.connect(
                 self._port.number, deadlines, lambda: self.exit_status() is None
@@ -197,37 +229,37 @@ class GameProcess:
         return self.client
 
     def exit_status(self) -> int | None:
-        """Returns None while it runs, else the exit code, or minus the signal."""
+        """Returns the exit code, or minus the signal; None while the game runs."""
         status = self._spawner.ask(op="poll", pid=self.pid)["status"]
         return None if status is None else int(status)
 
     def explain(self, error: errors.EngineError) -> errors.EngineError:
-        """Returns the error, or EngineKilled if a signal from outside is what happened."""
+        """Returns the error, or EngineKilled if a signal from outside ended the game."""
         try:
             status = self.exit_status()
             if status is None and isinstance(error, websocket.ConnectionLost):
-                status = self._awaited_exit_status()
+                status = self._await_exit_status()
         except errors.EngineKilled as killed:
             return killed
         if status in _FROM_OUTSIDE:
             return errors.EngineKilled("a signal from outside ended the game")
         return error
 
-    def _awaited_exit_status(self) -> int | None:
+    def _await_exit_status(self) -> int | None:
         deadline = time.monotonic() + _EXIT_GRACE_SECONDS
         while (status := self.exit_status()) is None and time.monotonic() < deadline:
             time.sleep(0.01)
         return status
 
     def log_tail(self) -> str:
-        """Returns the end of what the game printed, for the log."""
+        """Returns the last lines that the game printed, for the log."""
         try:
             return self._log.read_bytes()[-_LOG_TAIL_BYTES:].decode(errors="replace")
         except OSError:
             return ""
 
     def rss_bytes(self) -> int:
-        """Returns its resident memory; 0 where that cannot be known."""
+        """Returns its resident memory; 0 where the system does not tell."""
         try:
             pages = Path(f"/proc/{self.pid}/statm").read_text().split()[1]
         except (OSError, IndexError):
@@ -235,23 +267,23 @@ class GameProcess:
         return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
     def growth_bytes(self) -> int:
-        """Returns how much memory it has gained since this was first asked."""
-        now = self.rss_bytes()
+        """Returns how much its memory has grown since the first call."""
+        rss_bytes = self.rss_bytes()
         if self._first_rss_bytes is None:
-            self._first_rss_bytes = now
-        return now - self._first_rss_bytes
+            self._first_rss_bytes = rss_bytes
+        return rss_bytes - self._first_rss_bytes
 
     def is_ready(self) -> bool:
-        """Returns whether it runs and waits for a request."""
+        """Returns whether the game runs and waits for a request."""
         if self.client is None or not self.client.is_idle():
             return False
         try:
             return self.exit_status() is None
-        except errors.EngineKilled:  # the spawner is gone, and its games go with it
+        except errors.EngineKilled:  # the spawner is gone, and its games end with it
             return False
 
     def close(self) -> None:
-        """Ends the process group; returns port and temp folder."""
+        """Ends the process group, removes the temp folder and releases the port."""
         if self.client is not None:
             self.client.close()
             self.client = None

@@ -1,7 +1,7 @@
-"""A worker process that does not outlive the process that started it.
+"""Ends a worker process together with the process that started it.
 
-`multiprocessing` ends its children when their parent ends in order; a parent that is killed
-leaves them at work. Each worker calls this once.
+`multiprocessing` ends the children of a process that exits normally. A process that is killed
+leaves its children running, unless each of them calls `end_with_parent` once.
 """
 
 import multiprocessing
@@ -10,7 +10,7 @@ import threading
 
 
 def end_with_parent() -> None:
-    """Makes this process end when the one that started it does, however that ends."""
+    """Makes this process exit as soon as its parent ends, even if the parent is killed."""
     parent = multiprocessing.parent_process()
 
     def wait() -> None:

@@ -40,14 +40,16 @@ _LOG = logging.getLogger(__name__)
 class PoolConfig:
     """How games are kept.
 
-    root: the installation's folder, or SKIRMISH: one of the embedded game, laid out by
-        each worker for itself. deadlines: see `Deadlines`.
-    max_idle: processes kept waiting, over all versions; the longest unused goes first.
-        Half as many replays are played at a time, however many threads a runner has: more
-        would start games only to end them, and need the memory of all.
-    max_replays: after this many a process is replaced.
-    max_growth_bytes: a process that has gained more than this is replaced.
-    max_rss_bytes: a process larger than this is ended even while it plays.
+    Attributes:
+        root: folder of the installation, or SKIRMISH: each worker then installs the
+            embedded game for itself.
+        deadlines: how long a game may take.
+        max_idle: processes kept waiting, over all versions; the one unused for longest ends
+            first. Half as many replays are played at a time, however many threads a runner
+            has: more would start games only to end them, and need memory for all of them.
+        max_replays: after this many replays a process is replaced.
+        max_growth_bytes: a process whose memory has grown by more than this is replaced.
+        max_rss_bytes: a process larger than this is ended even while it plays.
     """
 
     root: str
@@ -69,14 +71,17 @@ class PoolConfig:
 class Pool:
     """Game processes of one installation, for all threads of this process.
 
-    started: how many processes it has launched so far.
-    turns: to be held while a replay is played, see `PoolConfig.max_idle`.
+    Attributes:
+        config: how games are kept.
+        installation: where the games are.
+        started: how many processes have been launched so far.
+        turns: to be held while a replay is played; see `PoolConfig.max_idle`.
     """
 
     def __init__(self, config: PoolConfig) -> None:
         self.config = config
         self.started = 0
-        self._told = 0
+        self._reported = 0
         self.turns = threading.BoundedSemaphore(max(1, config.max_idle // 2))
         self._lock = threading.Lock()
         self._spawner = Spawner()
@@ -94,26 +99,26 @@ class Pool:
     ) -> Iterator[list[GameProcess]]:
         """Lends `count` connected games; after an error they are not used again.
 
-        Only a replay that was refused leaves the game as good as it was: a message that
-        cannot be converted may be the game's fault.
+        ReplayError is the exception: a game that refuses a replay works as before. A message
+        that cannot be converted, though, may be the game's fault.
         """
         games: list[GameProcess] = []
-        sound = False
+        works = False
         try:
-            self._take(executable, count, games)
+            self._fill(executable, count, games)
             for game in games:
                 game.replays += 1
             try:
                 yield games
-                sound = True
+                works = True
             except errors.ReplayError:
-                sound = True
+                works = True
                 raise
         except errors.EngineError as error:
             raise self._explained(games, error) from error
         finally:
             for game in games:
-                if sound and self._is_good(game):
+                if works and self._is_good(game):
                     self._give_back(game)
                 else:
                     game.close()
@@ -127,51 +132,50 @@ class Pool:
             if explained is not error:
                 return explained
         if isinstance(error, websocket.ConnectionLost):
-            return errors.EngineCrashed(str(error))  # nobody killed it: it crashed
+            return errors.EngineCrashed(str(error))  # nobody killed it, so it crashed
         return error
 
-    def _take(
-        self,
-        executable: Executable,
-        count: int,
-        games: list[GameProcess],
+    def _fill(
+        self, executable: Executable, count: int, games: list[GameProcess]
     ) -> None:
-        """Fills `games`; whatever is in it on an error is the caller's to close."""
+        """Adds games to the list. After an error, the caller closes those in it."""
         with self._lock:
-            fitting = [game for game in self._idle if game.executable == executable]
-            for game in fitting[::-1][:count]:
+            same = [game for game in self._idle if game.executable == executable]
+            for game in same[::-1][:count]:
                 self._idle.remove(game)
                 games.append(game)
             spawner = self._open_spawner()
         for game in [game for game in games if not game.is_ready()]:
             games.remove(game)
             game.close()
-        # All are launched before the first is waited for: they start side by side.
-        missing = [GameProcess(executable, spawner) for _ in range(count - len(games))]
-        games += missing
+        # All are launched before the wait for the first, so that they start side by side.
+        new = []
+        for _ in range(count - len(games)):
+            new.append(GameProcess(executable, spawner))
+            games.append(new[-1])
         with self._lock:
-            self.started += len(missing)
-        for game in missing:
+            self.started += len(new)
+        for game in new:
             game.connect(self.config.deadlines)
 
     def newly_started(self) -> int:
-        """Returns how many processes it has launched since this was last asked."""
+        """Returns how many processes have been launched since the last call."""
         with self._lock:
-            new, self._told = self.started - self._told, self.started
+            new, self._reported = self.started - self._reported, self.started
         return new
 
     def _find(self) -> Installation:
         if self.config.root != SKIRMISH:
             return installation.find(Path(self.config.root))
-        # In the spawner's folder, which goes with the process, however that ends.
+        # In the spawner's folder, which is removed however this process ends.
         root = self._spawner.folder / "installation"
         install.install(root, versions.VERSIONS)
         return installation.find(root)
 
     def _open_spawner(self) -> Spawner:
         if not self._spawner.alive:
-            self._spawner.close()
-            self._spawner = Spawner()
+            # In the same folder, where executables that are in use keep their paths.
+            self._spawner = self._spawner.replacement()
             self.installation = self._find()
         return self._spawner
 
@@ -196,7 +200,7 @@ class Pool:
             game.close()
 
     def close(self) -> None:
-        """Ends all idle games; those on loan end when they come back or with the process."""
+        """Ends all games: idle ones now, lent ones with the spawner."""
         with self._lock:
             idle, self._idle = list(self._idle), collections.deque()
         for game in idle:
@@ -205,7 +209,7 @@ class Pool:
 
 
 class _Shared:
-    """The pools of this process, one per configuration, counted by their users."""
+    """The pools of this process: one for each configuration, with its number of users."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -216,7 +220,7 @@ _SHARED = _Shared()
 
 
 def open_shared(config: PoolConfig) -> Pool:
-    """Returns this process's pool for the configuration; give it back to `close_shared`."""
+    """Returns this process's pool for the configuration; end its use with `close_shared`."""
     with _SHARED.lock:
         pool, users = _SHARED.pools.get(config, (None, 0))
         pool = pool or Pool(config)
@@ -225,7 +229,7 @@ def open_shared(config: PoolConfig) -> Pool:
 
 
 def close_shared(pool: Pool) -> None:
-    """Ends the pool's games when its last user is done with it."""
+    """Ends one use of a shared pool; the last use closes it."""
     with _SHARED.lock:
         _, users = _SHARED.pools[pool.config]
         if users > 1:

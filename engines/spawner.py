@@ -1,15 +1,16 @@
-"""A small process of its own that starts games for a worker, and outlives it to end them.
+"""A small program that starts games for a worker, and ends them if the worker dies.
 
-    python -I -S spawner.py FOLDER    one request per line of standard input, one answer each
+    python -I -S spawner.py FOLDER    a request per line of standard input, an answer to each
 
     {"op": "start", "argv": [...], "env": {...}, "temp": DIR, "log": FILE}  -> {"pid": N}
     {"op": "poll", "pid": N}     -> {"status": null while it runs, else exit code or -signal}
     {"op": "end", "pid": N}      -> {"status": ...}, process group and temp folder gone
 
-When standard input ends, by the worker's end or by its SIGKILL, every game is killed with its
-process group, its temp folder removed, and FOLDER too. If this process itself is killed, the kernel ends
-the games (PR_SET_PDEATHSIG, which is tied to the *thread* that forked: one more reason not to
-start games from a worker's threads). Standard library only, one thread, so fork is safe.
+Standard input ends when the worker does, even by SIGKILL. Then this program kills every game
+with its process group, and removes the temp folders and FOLDER. If this program itself is
+killed, the kernel ends the games (PR_SET_PDEATHSIG). That signal belongs to the *thread* that
+forked, which is one more reason not to start games from a worker's threads. Uses the standard
+library alone and a single thread, so that fork is safe.
 """
 
 import ctypes
@@ -21,7 +22,7 @@ import sys
 from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
-# The worker decides when to end; when it goes, standard input ends.
+# The worker decides when to end, and standard input then ends too.
 _IGNORED = ("SIGINT", "SIGTERM", "SIGHUP")
 
 
@@ -30,7 +31,7 @@ def _libc():  # type: ignore[no-untyped-def]  # a ctypes library has no type
 
 
 def _exec_game(request: dict, libc, parent: int) -> None:  # type: ignore[no-untyped-def, type-arg]  # as above; JSON
-    """In the child: becomes the game, or ends with 127."""
+    """Runs in the child: becomes the game, or exits with 127."""
     try:
         for name in _IGNORED:
             signal.signal(getattr(signal, name), signal.SIG_DFL)
@@ -38,10 +39,10 @@ def _exec_game(request: dict, libc, parent: int) -> None:  # type: ignore[no-unt
         if libc is not None:
             libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:
-            os._exit(127)  # the spawner died before the line above
-        nothing = os.open(os.devnull, os.O_RDONLY)
+            os._exit(127)  # the spawner ended before the line above
+        empty = os.open(os.devnull, os.O_RDONLY)
         log = os.open(request["log"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        os.dup2(nothing, 0)
+        os.dup2(empty, 0)
         os.dup2(log, 1)
         os.dup2(log, 2)
         os.execve(request["argv"][0], request["argv"], request["env"])
@@ -52,7 +53,7 @@ def _exec_game(request: dict, libc, parent: int) -> None:  # type: ignore[no-unt
 
 
 class _Games:
-    """The games that run: pid -> temp folder, and the exit codes of those that ended."""
+    """The games: temp folder by pid, and exit code by pid of those that have ended."""
 
     def __init__(self) -> None:
         self._libc = _libc()
@@ -69,15 +70,15 @@ class _Games:
 
     def poll(self, pid: int, *, wait: bool = False) -> int | None:
         if pid not in self._status and pid in self._temp:
-            found, status = os.waitpid(pid, 0 if wait else os.WNOHANG)
-            if found == pid:
+            ended, status = os.waitpid(pid, 0 if wait else os.WNOHANG)
+            if ended == pid:
                 self._status[pid] = os.waitstatus_to_exitcode(status)
         return self._status.get(pid)
 
     def end(self, pid: int) -> int | None:
         if pid not in self._temp:
             return None
-        self.poll(pid)  # a game that has ended keeps its own exit code
+        self.poll(pid)  # keeps the exit code of a game that has ended by itself
         try:
             os.killpg(pid, signal.SIGKILL)
         except ProcessLookupError:

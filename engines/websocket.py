@@ -20,11 +20,11 @@ _CONTINUATION, _TEXT, _BINARY, _CLOSE, _PING, _PONG = 0, 1, 2, 8, 9, 10
 
 
 class ConnectionLost(errors.EngineCrashed):
-    """The connection broke; most often because the process is ending just now."""
+    """The connection broke, most often because the process is ending."""
 
 
 class Connection:
-    """A websocket to the game; messages in and out, every wait bounded by a deadline."""
+    """A websocket to the game. Deadlines are times on the clock of `time.monotonic`."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
@@ -32,10 +32,7 @@ class Connection:
 
     @classmethod
     def open(cls, port: int, deadline: float) -> "Connection | None":
-        """Returns a connection, or None where the game does not listen yet.
-
-        deadline: on the clock of `time.monotonic`.
-        """
+        """Returns a connection; None if the game does not listen yet."""
         try:
             sock = socket.create_connection(
                 (HOST, port), timeout=seconds_left(deadline)
@@ -84,8 +81,8 @@ class Connection:
             head = bytes([0x80 | _BINARY, 0x80 | 126]) + size.to_bytes(2, "big")
         else:
             head = bytes([0x80 | _BINARY, 0x80 | 127]) + size.to_bytes(8, "big")
-        # A mask of zeros is a valid one and leaves the bytes as they are; masks protect
-        # proxies between browser and server, and here there are neither.
+        # A mask of zeros is valid and leaves the bytes as they are. Masks protect proxies
+        # between a browser and a server; here there is neither.
         self._send_all(head + bytes(4) + message, deadline)
 
     def receive(self, deadline: float) -> bytes:
@@ -119,9 +116,9 @@ class Connection:
     def _take(self, size: int, deadline: float) -> bytes:
         while len(self._buffer) < size:
             self._fill(deadline)
-        taken = bytes(self._buffer[:size])
+        content = bytes(self._buffer[:size])
         del self._buffer[:size]
-        return taken
+        return content
 
     def _fill(self, deadline: float) -> None:
         self._socket.settimeout(seconds_left(deadline))
@@ -141,7 +138,7 @@ class Connection:
             raise _engine_error("send", error) from error
 
     def is_quiet(self) -> bool:
-        """Returns whether the connection is up with nothing unread, as between requests."""
+        """Returns whether the connection is open and nothing is unread."""
         if self._buffer:
             return False
         try:
@@ -167,8 +164,8 @@ def seconds_left(deadline: float) -> float:
 
 
 def _engine_error(doing: str, error: OSError) -> errors.EngineError:
-    # One sentence per cause, without ports, errnos or loops: it ends up in the quarantine
-    # table, whose bytes must not depend on which side noticed first.
+    # One sentence for each cause, without ports, error numbers or loops: the quarantine
+    # table stores it, and its bytes must not depend on which side noticed first.
     if isinstance(error, TimeoutError):
         return errors.EngineTimeout("the game did not answer before the deadline")
     if doing == "connect":

@@ -287,3 +287,22 @@ def test_the_embedded_game_needs_no_installation():
 def test_pool_bounds_are_checked():
     with pytest.raises(errors.ConfigError, match="max_replays"):
         PoolConfig(root="x", max_replays=0)
+
+
+def test_an_executable_outlives_the_spawner(root):
+    """The embedded game's binary is in the spawner's folder; callers keep its path."""
+    with open_pool(Path(SKIRMISH)) as pool:
+        executable = newest(pool)
+        with (
+            pytest.raises(errors.EngineKilled),
+            pool.lease(executable) as (game,),
+        ):
+            os.kill(pool._spawner._process.pid, signal.SIGKILL)
+            assert wait_until(lambda: not is_running(game.pid))
+            game.client.call(_ping(), 10)
+        with pool.lease(executable) as (game,):
+            game.client.call(_ping(), 10)
+        assert newest(pool) == executable
+        folder = pool._spawner.folder
+        assert len([entry for entry in folder.iterdir() if entry.name.isdigit()]) == 1
+    assert not folder.exists()

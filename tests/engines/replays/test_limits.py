@@ -9,7 +9,8 @@ from starmill.engines.replays.tagged import TaggedReader
 from starmill.schema import errors
 from tests import replay_factory
 
-FIVE_THOUSAND_ZEROS = replay_factory.tagged([0] * 5000)
+# An array of numbers: 5001 values, the array among them.
+FIVE_THOUSAND_ZEROS = b"\x00" + replay_factory.varint(5000) + b"\x09\x00" * 5000
 
 
 def _reason(meter: Meter) -> str:

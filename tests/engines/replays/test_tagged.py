@@ -3,13 +3,11 @@
 import pytest
 
 from starmill.engines.replays import protocols
-from starmill.engines.replays.limits import DEFAULT_LIMITS, Meter
+from starmill.engines.replays.limits import Meter
 from starmill.engines.replays.tagged import TaggedReader, TaggedWriter
 from starmill.schema import errors
 from tests import replay_factory
-from tests.engines.replays.conftest import RealReplay, s2protocol_module
-
-BUILD = 74741
+from tests.engines.replays.conftest import RealReplay
 
 
 def _meter() -> Meter:
@@ -120,11 +118,12 @@ def test_a_choice_that_does_not_exist_is_refused() -> None:
         TaggedWriter(TYPES).write(6, {"other": 1})
 
 
-def test_written_details_are_what_s2protocol_reads() -> None:
-    s2protocol = s2protocol_module(BUILD)
-    protocol = protocols.protocol(BUILD)
-    details = s2protocol.decode_replay_details(replay_factory.details())
-    writer = TaggedWriter(protocol.types)
-    writer.write(protocol.details, details)
-    assert s2protocol.decode_replay_details(writer.getvalue()) == details
-    assert DEFAULT_LIMITS.values > len(details) > 5
+def test_details_of_every_build_are_written_as_they_were(
+    real_replays: list[RealReplay],
+) -> None:
+    for row, replay, s2protocol in real_replays:
+        member = replay.member("replay.details")
+        protocol = protocols.protocol(int(row["base_build"]))
+        writer = TaggedWriter(protocol.types)
+        writer.write(protocol.details, s2protocol.decode_replay_details(member))
+        assert writer.getvalue() == member, row["file"]
