@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from starmill.version import __version__
 
 if TYPE_CHECKING:
+    from starmill.benchmark.games.environment import Environment
+    from starmill.benchmark.opponents.contestants import load_agent
     from starmill.converters.observation import Converter
     from starmill.schema import errors
     from starmill.schema.loader.batch_options import BatchOptions
@@ -24,10 +26,12 @@ __all__ = [
     "Converter",
     "ConverterSettings",
     "Dataset",
+    "Environment",
     "Episode",
     "Selection",
     "__version__",
     "errors",
+    "load_agent",
     "open_dataset",
 ]
 
@@ -38,8 +42,10 @@ _MODULES = {
     "Converter": "starmill.converters.observation",
     "ConverterSettings": "starmill.schema.settings",
     "Dataset": "starmill.schema.loader.dataset",
+    "Environment": "starmill.benchmark.games.environment",
     "Episode": "starmill.schema.loader.lazy_episode",
     "Selection": "starmill.schema.selection",
+    "load_agent": "starmill.benchmark.opponents.contestants",
     "open_dataset": "starmill.schema.loader.dataset",
 }
 

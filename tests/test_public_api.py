@@ -14,11 +14,13 @@ NAMES = [
     "Converter",
     "ConverterSettings",
     "Dataset",
+    "Environment",
     "Episode",
     "Selection",
     "UNPLUGGED",
     "__version__",
     "errors",
+    "load_agent",
     "open_dataset",
 ]
 FILTERS = (
@@ -52,6 +54,13 @@ SIGNATURES = {
         "minimap=(0, 0), minimap_features=(), add_opponent_features=False, "
         "supervised=False, crop_to_playable_area=False)"
     ),
+    "load_agent": "(source, *, temperature=None, mmr=None, search=0, simulations=32)",
+    "Environment": (
+        "(*, game='skirmish', opponent='very_hard', map_name=None, "
+        "races=('terran', 'zerg'), settings=UNPLUGGED, max_minutes=60.0)"
+    ),
+    "Environment.reset": "(self, *, seed=None)",
+    "Environment.step": "(self, action)",
     "Converter": "(settings, game_info, replay_info=None, *, reuse=False)",
 }
 
@@ -70,9 +79,10 @@ def call_of(value):
         parameter.replace(annotation=inspect.Parameter.empty)
         for parameter in signature.parameters.values()
     ]
-    return str(
-        signature.replace(parameters=plain, return_annotation=inspect.Signature.empty)
+    bare = signature.replace(
+        parameters=plain, return_annotation=inspect.Signature.empty
     )
+    return str(bare).replace(repr(starmill.UNPLUGGED), "UNPLUGGED")
 
 
 def test_the_names_are_these():
