@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import starmill
+import starmill.version
 from starmill.engines.skirmish import versions
 from starmill.engines.skirmish.server import map_files
 from starmill.schema import errors, storage
@@ -31,7 +31,7 @@ def launcher(version: versions.Version) -> str:
     The package's folder goes to the end of the path; at the front it could hide the standard library.
     With `exec`, signals to the launched process reach the game.
     """
-    root = Path(starmill.__file__).resolve().parent.parent
+    root = Path(starmill.version.__file__).resolve().parent.parent
     code = (
         f"import sys; sys.path.append({str(root)!r}); "
         "from starmill.engines.skirmish import server; sys.exit(server.main())"

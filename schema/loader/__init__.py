@@ -1,5 +1,5 @@
-"""Reading a dataset: episodes, windows, samplers, batches and worker processes.
+"""Reads a dataset: single episodes, windows of steps, and batches for training.
 
-Enters: a reference and options. Leaves: arrays, in a seeded and resumable order.
-Must not know: how the dataset was made, or who trains on it.
+Enters: a dataset's reference, filters and options. Leaves: arrays, in an order that a seed
+decides and that can be resumed. Must not know: how the dataset was made, or who trains on it.
 """

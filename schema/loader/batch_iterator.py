@@ -1,8 +1,8 @@
-"""Iteration over batches: in this process, or ahead of it in worker processes.
+"""Iterates over batches, built in this process or ahead of it in worker processes.
 
-In: a `BatchMaker`. Out: its batches in order. Batch n is made by worker n modulo the number
-of workers, in shared memory; since a batch depends on its number alone, the order and the
-content are the same with any number of workers, none included.
+In: a `BatchMaker`. Out: its batches in order. Worker n modulo the number of workers builds batch
+n, in shared memory. A batch depends on its number alone, so the batches and their order are the
+same with any number of workers, and without any. Must not know what is in a batch.
 """
 
 import contextlib
@@ -25,17 +25,17 @@ from starmill.schema.loader import batch_options, batches, windows
 from starmill.schema.loader.batch_options import BatchPlan
 from starmill.schema.settings import ConverterSettings
 
-# Shared memory per worker that is filled ahead, where batches are small enough for two.
+# Shared memory that each worker fills ahead. A worker has one slot even if that is larger.
 AHEAD_BYTES = 512 << 20
 _MOST_SLOTS = 4
 _POLL_SECONDS = 1.0
 
 
 class BatchIterator(Iterator[batches.Batch]):
-    """Batches, one after the other; `state()` at any time, `restore` before the first.
+    """Yields batches in order; made by `Dataset.batches`.
 
-    A context manager: leaving it ends the workers, and so does the end of the iteration.
-    Arrays may be kept as long as wanted.
+    As a context manager it ends its workers on leaving; so does the end of the iteration.
+    Arrays of a batch stay valid for as long as something refers to them.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class BatchIterator(Iterator[batches.Batch]):
         workers: int,
         position: int = 0,
     ) -> None:
-        self._crew: list[_Worker] = []
+        self._team: list[_Worker] = []
         if workers < 0:
             raise errors.ConfigError(f"workers: must be at least 0, found {workers}")
         self._maker = maker
@@ -54,10 +54,10 @@ class BatchIterator(Iterator[batches.Batch]):
         self._position = position
         self._workers = workers
         self._pool = batches.BufferPool(maker.size_bytes)
-        self._asked = position
+        self._next_request = position
 
     def get_state(self) -> dict[str, int]:
-        """Returns where the iteration stands: three integers, JSON as they are."""
+        """Returns where the iteration is, as three integers that can be stored as JSON."""
         return {
             "position": self._position,
             "options": self._maker.plan.fingerprint(),
@@ -65,7 +65,7 @@ class BatchIterator(Iterator[batches.Batch]):
         }
 
     def set_state(self, state: dict[str, int]) -> None:
-        """Continues after the batch that was the last one when the state was taken."""
+        """Continues where an earlier iteration was when its `get_state` returned `state`."""
         position = batch_options.check_state(state, self._maker.plan, self._dataset)
         self.close()
         self._position = position
@@ -76,15 +76,15 @@ class BatchIterator(Iterator[batches.Batch]):
         if last is not None and self._position >= last:
             self.close()
             raise StopIteration
-        out = self._remote() if self._workers else self._local()
+        batch = self._from_worker() if self._workers else self._local()
         self._position += 1
-        return out
+        return batch
 
     def close(self) -> None:
         """Ends the worker processes."""
-        for worker in self._crew:
+        for worker in self._team:
             worker.stop()
-        self._crew = []
+        self._team = []
 
     def __enter__(self) -> "BatchIterator":
         """Returns itself."""
@@ -103,33 +103,33 @@ class BatchIterator(Iterator[batches.Batch]):
         self.close()
 
     def _local(self) -> batches.Batch:
-        out = batches.views(self._maker.layout, self._pool.take())
-        rows = self._maker.make(self._position, out)
-        return batches.trim(out, rows)
+        arrays = batches.views(self._maker.layout, self._pool.take())
+        rows = self._maker.make(self._position, arrays)
+        return batches.trim(arrays, rows)
 
-    def _remote(self) -> batches.Batch:
-        if not self._crew:
-            self._asked = self._position
+    def _from_worker(self) -> batches.Batch:
+        if not self._team:
+            self._next_request = self._position
             self._start()
-        self._ask()
-        worker = self._crew[self._position % self._workers]
+        self._request_ahead()
+        worker = self._team[self._position % self._workers]
         slot, rows = worker.result(self._position)
         arrays = batches.views(self._maker.layout, worker.lend(slot))
         if worker.is_starved:
-            # All its slots are lent: copy, or the worker would wait for this batch to go.
-            copied = batches.views(self._maker.layout, self._pool.take())
+            # All its slots are lent. Copy, or the worker would wait until this batch is gone.
+            copies = batches.views(self._maker.layout, self._pool.take())
             for key, array in batches.trim(arrays, rows).items():
-                np.copyto(copied[key][: len(array)], array)
-            arrays = copied
-        self._ask()
+                np.copyto(copies[key][: len(array)], array)
+            arrays = copies
+        self._request_ahead()
         return batches.trim(arrays, rows)
 
     def _start(self) -> None:
-        """Starts the workers; they map one copy of the index, whose files then go."""
+        """Starts the workers, which map one shared copy of the index."""
         maker = self._maker
         with tempfile.TemporaryDirectory(prefix="starmill-", dir=_folder()) as shared:
             maker.index.share(Path(shared))
-            recipe = _Recipe(
+            inputs = _MakerInputs(
                 maker.plan,
                 maker.settings,
                 maker.folder,
@@ -137,23 +137,31 @@ class BatchIterator(Iterator[batches.Batch]):
                 maker.index.shard_names,
             )
             size = maker.size_bytes
-            self._crew = [_Worker(recipe, size, n) for n in range(self._workers)]
-            for worker in self._crew:
+            self._team = [_Worker(inputs, size, n) for n in range(self._workers)]
+            for worker in self._team:
                 worker.wait_ready()
 
-    def _ask(self) -> None:
-        """Sends the next batch numbers to workers as long as these have free slots."""
+    def _request_ahead(self) -> None:
+        """Requests the next batches, up to the first one whose worker has no free slot."""
         last = self._maker.batches
-        while last is None or self._asked < last:
-            worker = self._crew[self._asked % self._workers]
+        while last is None or self._next_request < last:
+            worker = self._team[self._next_request % self._workers]
             if not worker.is_free:
                 return
-            worker.ask(self._asked)
-            self._asked += 1
+            worker.request(self._next_request)
+            self._next_request += 1
 
 
-class _Recipe(NamedTuple):
-    """What a worker makes its `BatchMaker` of; shared: folder with the index's arrays."""
+class _MakerInputs(NamedTuple):
+    """What a worker process needs to build its own `BatchMaker`.
+
+    Attributes:
+        plan: what batches contain.
+        settings: of the dataset.
+        folder: path or URL of the dataset.
+        shared: folder with the arrays of the index, by `EpisodeIndex.share`.
+        shard_names: of the index.
+    """
 
     plan: BatchPlan
     settings: ConverterSettings
@@ -168,14 +176,14 @@ class _Recipe(NamedTuple):
 
 
 def _folder() -> str | None:
-    """Returns a folder in memory, where the system has one."""
+    """Returns a folder that is kept in memory; None if the system has none."""
     return "/dev/shm" if Path("/dev/shm").is_dir() else None
 
 
 class _Worker:
-    """A process that fills slots of shared memory."""
+    """A process that builds batches in slots of shared memory."""
 
-    def __init__(self, recipe: "_Recipe", size_bytes: int, number: int) -> None:
+    def __init__(self, inputs: "_MakerInputs", size_bytes: int, number: int) -> None:
         size = max(size_bytes, 1)
         count = max(1, min(_MOST_SLOTS, AHEAD_BYTES // size))
         self._paths = []
@@ -189,26 +197,26 @@ class _Worker:
         self._idle = list(range(count))
         self._pending = 0
         context = multiprocessing.get_context("spawn")
-        self._pipe, theirs = context.Pipe()
+        self._pipe, worker_end = context.Pipe()
         self._process = context.Process(
             target=_work,
-            args=(theirs, recipe, self._paths),
+            args=(worker_end, inputs, self._paths),
             name=f"starmill-loader-{number}",
             daemon=True,
         )
         self._process.start()
-        theirs.close()
+        worker_end.close()
 
     def wait_ready(self) -> None:
-        """Waits until the process has mapped the slots."""
+        """Waits until the process has mapped its slots."""
         try:
-            self._receive("to start")
+            self._receive("it was ready")
         finally:
             self._unlink()
 
     @property
     def is_free(self) -> bool:
-        """Returns whether there is a slot that nobody fills or reads."""
+        """Returns whether a slot is neither being filled nor lent."""
         return bool(self._idle)
 
     @property
@@ -216,29 +224,29 @@ class _Worker:
         """Returns whether all slots are lent to readers."""
         return not self._idle and self._pending == 0
 
-    def ask(self, batch: int) -> None:
-        """Has a batch made; there must be an idle slot."""
+    def request(self, batch: int) -> None:
+        """Tells the process to build a batch; there must be an idle slot."""
         self._pending += 1
         try:
             self._pipe.send((batch, self._idle.pop()))
         except BrokenPipeError as error:
-            raise self._gone("before it was asked") from error
+            raise self._death(f"it was asked for batch {batch}") from error
 
     def result(self, batch: int) -> tuple[int, int]:
-        """Waits for a batch that was asked for; returns its slot and rows of `units`."""
-        found, slot, rows = self._receive(f"for batch {batch}")
-        if found != batch:
-            raise AssertionError(f"worker made batch {found}, asked for {batch}")
+        """Waits for a requested batch; returns its slot, and the rows of `units` in use."""
+        number, slot, rows = self._receive(f"it delivered batch {batch}")
+        if number != batch:
+            raise AssertionError(f"expected batch {batch}, the worker built {number}")
         self._pending -= 1
         return slot, rows
 
     def lend(self, slot: int) -> NDArray[np.uint8]:
-        """Returns a slot's memory; the slot is idle again when the last array of it goes."""
+        """Returns a slot's memory; the slot is idle again once no array refers to it."""
         idle = self._idle
         return batches.lend(self._slots[slot], lambda _: idle.append(slot))
 
     def _unlink(self) -> None:
-        # Both have the slots mapped, or there is nobody left to want them.
+        # Both processes have mapped the files by now, or the worker has ended.
         while self._paths:
             Path(self._paths.pop()).unlink()
 
@@ -254,39 +262,41 @@ class _Worker:
             self._process.join()
         self._process.close()
 
-    def _receive(self, what: str) -> Any:
+    def _receive(self, event: str) -> Any:
         try:
             while not self._pipe.poll(_POLL_SECONDS):
                 if not self._process.is_alive() and not self._pipe.poll():
-                    raise self._gone(what)
+                    raise self._death(event)
             answer = self._pipe.recv()
         except (EOFError, ConnectionResetError) as error:
-            raise self._gone(what) from error
+            raise self._death(event) from error
         if isinstance(answer, BaseException):
             raise answer
         return answer
 
-    def _gone(self, what: str) -> errors.StarmillError:
+    def _death(self, event: str) -> errors.StarmillError:
+        """Returns the error for a process that ended before an event."""
         self._process.join(timeout=1)
+        code = self._process.exitcode
+        how = f"signal {-code}" if code is not None and code < 0 else f"code {code}"
         return errors.StarmillError(
-            f"loader worker {self._process.name} ended (exit code "
-            f"{self._process.exitcode}) while waited {what}. If it was killed for its "
-            f"memory, use fewer workers or smaller batches"
+            f"loader worker {self._process.name} exited ({how}) before {event}. If it ran out "
+            f"of memory, use fewer workers or smaller batches"
         )
 
 
-def _work(pipe: connection.Connection, recipe: _Recipe, paths: list[str]) -> None:
-    """What a worker process runs: makes the batches it is told to until told to end."""
-    # An interrupt is for the parent, which then ends its workers.
+def _work(pipe: connection.Connection, inputs: _MakerInputs, paths: list[str]) -> None:
+    """Runs in a worker process: builds the requested batches until it is told to end."""
+    # On an interrupt, the parent process ends its workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    maker = recipe.maker()
+    maker = inputs.maker()
     slots = []
     for path in paths:
         with Path(path).open("r+b") as file:
             memory = mmap.mmap(file.fileno(), 0)
             slots.append(np.frombuffer(memory, np.uint8))
     pipe.send("ready")
-    # The parent may end at any moment: then there is nobody to tell.
+    # The parent process may end at any moment; then the worker ends too.
     with contextlib.suppress(EOFError, BrokenPipeError):
         while (task := pipe.recv()) is not None:
             batch, slot = task

@@ -1,16 +1,17 @@
-"""The compact form of a batch, and the way back to the dense one.
+"""The compact form of a batch, and its conversion to the dense form.
 
-Compact is what a device should be sent: the camera as four corners instead of a plane (a
-dense step is 476 kB, of which the camera is 262), and only the unit rows that are used.
+In: a compact batch. Out: the dense batch with the same content. Send compact batches to a
+device: the camera is four corners instead of a plane (262 of the 476 kB of a dense step), and
+only the unit rows in use are present.
 
     dense    raw_units [B, K, U, C]   camera [B, K, R, R]
     compact  units [N, C], unit_count [B, K]   camera_corners [B, K, 4]
 
-`units` holds the used rows of all steps one after the other, in the order of the batch, and
-zero rows up to a multiple of ROWS, so that few shapes occur. Corners are top, bottom, left,
-right; bottom and right are the first row and column outside. All other arrays are the same.
+`units` holds the rows in use of all steps, one step after the other in the order of the batch,
+then zero rows up to a multiple of ROWS, so that few shapes occur. Corners are top, bottom, left
+and right; bottom and right are the first row and column outside. All other arrays are the same.
 
-`to_dense` takes the array module as an argument: numpy here, `jax.numpy` in a jitted step.
+`to_dense` takes the array module as an argument: numpy, or `jax.numpy` in a jitted step.
 """
 
 from collections.abc import Mapping
@@ -25,7 +26,7 @@ UNITS, COUNT, CORNERS = "units", "unit_count", "camera_corners"
 
 
 def padded_rows(rows: int) -> int:
-    """Returns the rows of `units` for so many used ones; at least one multiple."""
+    """Returns the length of `units` with this many rows in use; at least ROWS."""
     return max(-(-rows // ROWS), 1) * ROWS
 
 
@@ -35,7 +36,7 @@ def to_dense(
     """Returns the dense batch; works inside `jax.jit` with xp=jax.numpy.
 
     Args:
-        batch: compact; arrays it lacks (units or camera not asked for) stay out.
+        batch: a compact batch; the result lacks the units or the camera if the batch does.
         max_units: U of the spec.
         resolution: R, the side of the camera plane.
         xp: numpy, or a module with the same functions.

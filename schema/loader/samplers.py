@@ -1,10 +1,11 @@
-"""Which steps are in which batch: pure functions of (lengths, options, seed, batch number).
+"""Decides which steps are in which batch, from lengths, a plan and the batch's number.
 
-In: the lengths of the episodes and the number of a batch. Out: for each of its lanes the
-pieces of episodes that fill it. Nothing is remembered between batches that cannot be worked
-out again from the number, so the whole state of an iteration is that number.
+In: the lengths of the episodes, and the number of a batch. Out: the pieces of episodes that fill
+each of its lanes. Samplers only remember what they can compute again from the number, so the
+number is the whole state of an iteration. Must not know what an episode contains.
 
-Randomness is raw Philox output, whose values numpy promises to keep, with own arithmetic on top.
+Random numbers are raw Philox output, which numpy promises to keep, and integer arithmetic of our
+own: numpy's distributions may change between releases.
 """
 
 import dataclasses
@@ -14,12 +15,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 NAMES = ("episode", "step", "consecutive", "sequential")
-# Streams of randomness that must not coincide.
+# Independent streams of random numbers.
 _WINDOWS, _LANES, _EPOCHS, _SHUFFLE = 0, 1, 2, 3
 
 
 class Piece(NamedTuple):
-    """Steps start : start + length of an episode, by row of the table."""
+    """Consecutive steps of an episode.
+
+    Attributes:
+        episode: the episode's row in the table.
+        start: its first step in the piece.
+        length: the number of steps.
+    """
 
     episode: int
     start: int
@@ -56,15 +63,16 @@ class SamplingPlan:
 
 
 class Sampler(Protocol):
-    """Batches of a plan.
+    """Decides what is in the batches of a plan.
 
-    batches: how many there are; None where there is no end.
+    Attributes:
+        batches: how many batches there are; None if there is no end.
     """
 
     batches: int | None
 
     def lanes(self, batch: int, begin: int, end: int) -> list[Lane]:
-        """Returns what fills lanes begin:end of a batch; an empty lane is all padding."""
+        """Returns the pieces in lanes begin:end of a batch; an empty lane is all padding."""
 
 
 def make(plan: SamplingPlan, lengths: NDArray[np.int64]) -> Sampler:
@@ -77,12 +85,12 @@ def make(plan: SamplingPlan, lengths: NDArray[np.int64]) -> Sampler:
 
 
 def permutation(count: int, seed: int, stream: int) -> NDArray[np.int64]:
-    """Returns an order of 0 .. count - 1 that depends on seed and stream alone."""
+    """Returns 0 .. count - 1 in a random order, which seed and stream decide."""
     return np.argsort(_raw(seed, stream, count), kind="stable")
 
 
 def shuffle_keys(seed: int, batch: int, lane: int, count: int) -> NDArray[np.uint64]:
-    """Returns random keys for shuffling within one lane of a batch."""
+    """Returns random keys to sort by, for shuffling within one lane of a batch."""
     return _raw(seed, _SHUFFLE << 60 | (batch & 0xFFFFFFFFFF) << 20 | lane, count)
 
 
@@ -92,14 +100,14 @@ def _raw(seed: int, stream: int, count: int) -> NDArray[np.uint64]:
 
 
 class _Random:
-    """The samplers `episode` and `step`: every lane is drawn anew."""
+    """The samplers "episode" and "step": every rollout is drawn independently."""
 
     batches: int | None = None
 
     def __init__(self, plan: SamplingPlan, lengths: NDArray[np.int64]) -> None:
         self._plan = plan
         self._lengths = lengths
-        # Starts from which a whole rollout fits; a shorter episode has one.
+        # Steps at which a whole rollout can start; an episode shorter than that has one.
         self._starts = np.maximum(lengths - plan.rollout + 1, 1)
         self._ends = np.cumsum(self._starts)
 
@@ -113,16 +121,20 @@ class _Random:
                 episode = first * len(self._lengths) >> 64
                 start = second * int(self._starts[episode]) >> 64
             else:
-                at = first * int(self._ends[-1]) >> 64
-                episode = int(np.searchsorted(self._ends, at, side="right"))
-                start = at - int(self._ends[episode] - self._starts[episode])
+                place = first * int(self._ends[-1]) >> 64
+                episode = int(np.searchsorted(self._ends, place, side="right"))
+                start = place - int(self._ends[episode] - self._starts[episode])
             count = min(self._plan.rollout, int(self._lengths[episode]) - start)
             out.append([Piece(episode, start, count)])
         return out
 
 
 class _Track:
-    """A sequence of episodes read from its beginning: rollouts by number."""
+    """Episodes one after the other, cut into rollouts.
+
+    Attributes:
+        size: the number of rollouts; the number of steps if rollouts cross episodes.
+    """
 
     def __init__(
         self,
@@ -139,33 +151,35 @@ class _Track:
             beyond = np.maximum(self._lengths - plan.rollout, 0)
             counts = 1 + -(-beyond // plan.stride)
         self._ends = np.cumsum(counts)
-        # Rollouts, or steps where rollouts cross episodes.
         self.size = int(self._ends[-1])
 
     def rollout(self, number: int) -> Piece:
-        """Returns a rollout that stays within its episode."""
-        at = int(np.searchsorted(self._ends, number, side="right"))
-        before = int(self._ends[at - 1]) if at else 0
-        start = (number - before) * self._plan.stride
-        count = min(self._plan.rollout, int(self._lengths[at]) - start)
-        return Piece(int(self._episodes[at]), start, count)
+        """Returns rollout `number`, which stays within its episode."""
+        place = int(np.searchsorted(self._ends, number, side="right"))
+        earlier = int(self._ends[place - 1]) if place else 0
+        start = (number - earlier) * self._plan.stride
+        count = min(self._plan.rollout, int(self._lengths[place]) - start)
+        return Piece(int(self._episodes[place]), start, count)
 
     def steps(self, begin: int, count: int) -> Lane:
-        """Returns the pieces of steps begin : begin + count, or up to the track's end."""
-        out: Lane = []
-        at = int(np.searchsorted(self._ends, begin, side="right"))
-        while count and at < len(self._ends):
-            start = begin - int(self._ends[at] - self._lengths[at])
-            taken = min(count, int(self._lengths[at]) - start)
-            out.append(Piece(int(self._episodes[at]), start, taken))
-            begin += taken
-            count -= taken
-            at += 1
-        return out
+        """Returns the pieces that are steps begin : begin + count; fewer at the track's end."""
+        pieces: Lane = []
+        place = int(np.searchsorted(self._ends, begin, side="right"))
+        while count and place < len(self._ends):
+            start = begin - int(self._ends[place] - self._lengths[place])
+            length = min(count, int(self._lengths[place]) - start)
+            pieces.append(Piece(int(self._episodes[place]), start, length))
+            begin += length
+            count -= length
+            place += 1
+        return pieces
 
 
 class _Sequential:
-    """Every window once, in the order of the table; the last batch may have empty lanes."""
+    """The sampler "sequential": every window once, in the order of the table.
+
+    The last batch may have empty lanes.
+    """
 
     def __init__(self, plan: SamplingPlan, lengths: NDArray[np.int64]) -> None:
         self._plan = plan
@@ -175,7 +189,7 @@ class _Sequential:
         self.batches: int | None = -(-self._rollouts // plan.lanes)
 
     def lanes(self, batch: int, begin: int, end: int) -> list[Lane]:
-        """Returns the lanes; those after the last window are empty."""
+        """Returns one window per lane; lanes after the last window are empty."""
         out: list[Lane] = []
         for lane in range(begin, end):
             number = batch * self._plan.lanes + lane
@@ -190,10 +204,10 @@ class _Sequential:
 
 
 class _Consecutive:
-    """Lanes that read episode after episode, for ever.
+    """The sampler "consecutive": every lane reads episode after episode, without end.
 
-    Each lane has its own share of the episodes (all of them, where there are fewer episodes
-    than lanes) and reads it in a new order each time round.
+    Each lane has its own share of the episodes (all of them, if there are fewer episodes than
+    lanes), and reads it in a new order in each pass.
     """
 
     batches: int | None = None
@@ -206,7 +220,7 @@ class _Consecutive:
         self._sizes: dict[int, int] = {}
 
     def lanes(self, batch: int, begin: int, end: int) -> list[Lane]:
-        """Returns where each lane has got to."""
+        """Returns the next rollout of each lane."""
         return [self._lane(batch, lane) for lane in range(begin, end)]
 
     def _lane(self, batch: int, lane: int) -> Lane:
@@ -215,23 +229,25 @@ class _Consecutive:
         size = self._sizes[lane]
         if not self._plan.cross_episodes:
             return [self._track(lane, batch // size).rollout(batch % size)]
-        out: Lane = []
+        pieces: Lane = []
         begin, count = batch * self._plan.stride, self._plan.rollout
         while count:
-            pieces = self._track(lane, begin // size).steps(begin % size, count)
-            taken = sum(piece.length for piece in pieces)
-            out += pieces
-            begin += taken
-            count -= taken
-        return out
+            more = self._track(lane, begin // size).steps(begin % size, count)
+            length = sum(piece.length for piece in more)
+            pieces += more
+            begin += length
+            count -= length
+        return pieces
 
     def _track(self, lane: int, epoch: int) -> _Track:
-        held = self._tracks.get(lane)
-        if held is None or held[0] != epoch:
-            everyone = len(self._order) < self._plan.lanes
-            mine = self._order if everyone else self._order[lane :: self._plan.lanes]
-            stream = _EPOCHS << 60 | (epoch & 0xFFFFFFFFFF) << 20 | lane
-            mine = mine[permutation(len(mine), self._plan.seed, stream)]
-            held = (epoch, _Track(self._plan, mine, self._lengths))
-            self._tracks[lane] = held
-        return held[1]
+        """Returns the episodes of a lane in the order of one pass, from 0."""
+        last = self._tracks.get(lane)
+        if last is not None and last[0] == epoch:
+            return last[1]
+        shared = len(self._order) < self._plan.lanes
+        episodes = self._order if shared else self._order[lane :: self._plan.lanes]
+        stream = _EPOCHS << 60 | (epoch & 0xFFFFFFFFFF) << 20 | lane
+        episodes = episodes[permutation(len(episodes), self._plan.seed, stream)]
+        track = _Track(self._plan, episodes, self._lengths)
+        self._tracks[lane] = (epoch, track)
+        return track

@@ -1,8 +1,9 @@
-"""Any steps of any episode, by range reads, into the caller's buffers.
+"""Reads any steps of any episode, by range reads, into buffers of the caller.
 
-In: where episodes are (the table's columns as arrays). Out: arrays of the wanted steps, each
-record checked (crc32c, zstd checksum, which episode and chunk it is). Keeps a few opened
-headers and chunks, so memory does not depend on the episodes' lengths.
+In: where the episodes are (columns of the table, as arrays). Out: the arrays of some steps. Each
+record is checked: its crc32c, zstd's checksum, and whether it is the expected chunk of the
+expected episode. Only a few decoded headers and chunks are kept, so memory does not depend on
+the lengths of the episodes. Must not know how steps are chosen.
 """
 
 import collections
@@ -18,20 +19,28 @@ from numpy.typing import NDArray
 from starmill.schema import codec, errors, shards, storage
 from starmill.schema.settings import ConverterSettings
 
-# What `EpisodeIndex.share` writes.
+# The arrays that `EpisodeIndex.share` writes.
 _SHARED = ("ids", "steps", "outcome", "shard", "offsets", "begins")
-# Opened headers and chunks that a reader keeps; a header takes some 400 kB, a chunk 100 kB.
+# How many headers and chunks a reader keeps; a header takes about 400 kB, a chunk 100 kB.
 HEADERS, CHUNKS = 64, 64
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class EpisodeIndex:
-    """Where the episodes are: E of them, in the table's order.
+    """Where the E episodes of a table are, in the order of its rows.
 
-    ids: episode_id [E], ASCII.  steps: T [E].  outcome: [E].
-    shard: [E], a number into shard_names.
-    offsets: all record offsets; those of episode e are offsets[begins[e] : begins[e + 1]].
-    All the ladder's games have a gigabyte of offsets, so `share` lets processes use one copy.
+    The index of all ladder games has a gigabyte of offsets, so processes share one copy (see
+    `share`).
+
+    Attributes:
+        ids: episode_id, ASCII, shape [E].
+        steps: T of each episode, shape [E].
+        outcome: of each episode, shape [E].
+        shard_names: the file names of the shards.
+        shard: the shard of each episode, a number into `shard_names`, shape [E].
+        offsets: where the records of all episodes begin and end in their shards, in bytes. The R
+            records of episode e have the R + 1 offsets[begins[e] : begins[e + 1]].
+        begins: where each episode's offsets begin, shape [E + 1].
     """
 
     ids: NDArray[np.bytes_]
@@ -44,14 +53,13 @@ class EpisodeIndex:
 
     @classmethod
     def from_table(cls, content: pyarrow.Table) -> "EpisodeIndex":
-        """Returns the index of an episode table, filtered or not."""
+        """Returns the index of an episode table, which may be filtered."""
         lists = content.column("offsets").combine_chunks()
         if isinstance(lists, pyarrow.ChunkedArray):
             lists = pyarrow.concat_arrays(lists.chunks)
         encoded = content.column("shard").combine_chunks().dictionary_encode()
         if isinstance(encoded, pyarrow.ChunkedArray):
             encoded = pyarrow.concat_arrays(encoded.chunks)
-        begins = np.asarray(lists.offsets, np.int64)
         return cls(
             ids=np.array(content.column("episode_id").to_pylist(), np.bytes_),
             steps=np.asarray(content.column("steps"), np.int64),
@@ -59,20 +67,20 @@ class EpisodeIndex:
             shard_names=tuple(encoded.dictionary.to_pylist()),
             shard=np.asarray(encoded.indices, np.int64),
             offsets=np.asarray(lists.values, np.int64),
-            begins=begins,
+            begins=np.asarray(lists.offsets, np.int64),
         )
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def share(self, folder: Path) -> None:
-        """Writes the arrays as files, for `shared` in other processes."""
+        """Writes the arrays to files, which other processes map with `shared`."""
         for name in _SHARED:
             np.save(folder / f"{name}.npy", getattr(self, name))
 
     @classmethod
     def shared(cls, folder: Path, shard_names: tuple[str, ...]) -> "EpisodeIndex":
-        """Returns the index from `share`'s files, mapped, not read."""
+        """Returns the index whose arrays `share` wrote, mapped into memory."""
         arrays = {
             name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in _SHARED
         }
@@ -80,7 +88,11 @@ class EpisodeIndex:
 
 
 class WindowReader:
-    """Reads steps of episodes. Can be pickled; not to be shared between threads."""
+    """Reads steps of episodes. It can be pickled, but threads must not share one.
+
+    Attributes:
+        index: where the episodes are; their numbers are its rows.
+    """
 
     def __init__(
         self,
@@ -99,7 +111,7 @@ class WindowReader:
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leaves what is opened behind."""
+        """Leaves the decoded headers and chunks out."""
         return {
             **self.__dict__,
             "_headers": collections.OrderedDict(),
@@ -107,16 +119,16 @@ class WindowReader:
         }
 
     def chunks(self, episode: int, start: int, stop: int) -> Iterable["Part"]:
-        """Yields the chunks that hold steps start:stop, and which of their steps."""
+        """Yields the parts of chunks that together are steps start:stop."""
         steps = int(self.index.steps[episode])
         if not 0 <= start < stop <= steps:
             raise ValueError(f"steps {start}:{stop} of an episode of {steps}")
         size = codec.STEPS_PER_CHUNK
         first, last = start // size, (stop - 1) // size
-        wanted = range(first, last + 1)
-        if not all((episode, number) in self._chunks for number in wanted):
+        numbers = range(first, last + 1)
+        if not all((episode, number) in self._chunks for number in numbers):
             self._load(episode, first, last)
-        for number in wanted:
+        for number in numbers:
             self._chunks.move_to_end((episode, number))
             begin = number * size
             yield Part(
@@ -132,21 +144,20 @@ class WindowReader:
     ) -> int:
         """Writes steps start:stop into out[key][0 : stop - start].
 
-        Returns `action/delay` of the step before `start`; 0 at the episode's beginning.
+        Returns the `action/delay` of the step before `start`; 0 if there is none.
         """
-        at = 0
-        before = 0
+        position = 0
+        delay_before = 0
         for part in self.chunks(episode, start, stop):
-            if at == 0:
-                before = self._delay_before(part)
-            part.chunk.read(
-                part.start, part.stop, {key: array[at:] for key, array in out.items()}
-            )
-            at += part.stop - part.start
-        return before
+            if position == 0:
+                delay_before = self._delay_before(part)
+            targets = {key: array[position:] for key, array in out.items()}
+            part.chunk.read(part.start, part.stop, targets)
+            position += part.stop - part.start
+        return delay_before
 
     def record(self, episode: int, number: int) -> bytes:
-        """Returns one record of an episode, checked; 0 is its header."""
+        """Returns one record of an episode after checking its crc32c; record 0 is the header."""
         return self._records(episode, number, number)[0]
 
     def _delay_before(self, part: "Part") -> int:
@@ -189,13 +200,13 @@ class WindowReader:
             )
 
     def _records(self, episode: int, first: int, last: int) -> list[bytes]:
-        """Returns records first to last, inclusive, by one range read."""
+        """Returns records first to last, the last included, by one range read."""
         begin = int(self.index.begins[episode])
         offsets = self.index.offsets[begin : int(self.index.begins[episode + 1])]
         if last + 1 >= len(offsets):
             raise errors.ShardCorrupt(
-                f"{self._where(episode, last)}: the table lists only "
-                f"{len(offsets) - 1} records of it"
+                f"{self._where(episode, last)}: expected at least {last + 1} records of the "
+                f"episode, the table lists only {len(offsets) - 1} records"
             )
         name = self.index.shard_names[int(self.index.shard[episode])]
         data = self._files.read(name, int(offsets[first]), int(offsets[last + 1]))
@@ -210,15 +221,21 @@ class WindowReader:
 
     def _where(self, episode: int, number: int) -> str:
         name = self.index.shard_names[int(self.index.shard[episode])]
-        what = f"chunk {number - 1}" if number else "header"
+        record = f"chunk {number - 1}" if number else "header"
         return (
             f"{storage.join(self._files.folder, name)}: "
-            f"episode {self.index.ids[episode].decode()}: {what}"
+            f"episode {self.index.ids[episode].decode()}: {record}"
         )
 
 
 class Part(NamedTuple):
-    """Steps start:stop of a chunk."""
+    """Some steps of a chunk.
+
+    Attributes:
+        chunk: the decoded chunk.
+        start: the first step, counted from the beginning of the chunk.
+        stop: the step after the last one, counted likewise.
+    """
 
     chunk: codec.Chunk
     start: int
