@@ -41,7 +41,13 @@ from starmill.version import __version__
 
 WORK = "_work"
 # Files of a dataset beside its shards and its manifest.
-_TABLES = (table.EPISODES, table.QUARANTINE, card.README, card.CROISSANT)
+_TABLES = (
+    table.EPISODES,
+    table.QUARANTINE,
+    table.UNSELECTED,
+    card.README,
+    card.CROISSANT,
+)
 # Two games of 1 to 2 GB each, a gigabyte for converting, and some room to spare.
 DATAFLOW_MIN_RAM = "8GB"
 # What our own errors look like inside the errors that Beam makes of them.
@@ -120,20 +126,16 @@ class Outcome:
     Attributes:
         plan: what was to be done.
         manifest: of the finished dataset.
-        quarantine: every side of a selected replay that is not an episode.
+        quarantine: the selected sides that failed.
+        unselected: the sides of selected replays that the selection leaves out.
         counters: of Beam; empty if the dataset was finished before.
     """
 
     plan: plan.BuildPlan
     manifest: manifest.Manifest
     quarantine: tuple[table.QuarantineRow, ...]
+    unselected: tuple[table.UnselectedRow, ...]
     counters: Mapping[str, int]
-
-    @property
-    def failures(self) -> tuple[table.QuarantineRow, ...]:
-        """The selected sides that failed."""
-        unselected = set(self.plan.unselected)
-        return tuple(row for row in self.quarantine if row.reason not in unselected)
 
 
 Watch = Callable[[plan.BuildPlan], contextlib.AbstractContextManager[Any]]
@@ -198,7 +200,7 @@ def run(
         return Outcome(
             plan=build_plan,
             manifest=finished,
-            quarantine=_stored_quarantine(request.output, finished),
+            **assembly.read_left_out(request.output, finished)._asdict(),
             counters={},
         )
     with watch(build_plan):
@@ -206,7 +208,8 @@ def run(
     results = _shard_results(request.work_folder, build_plan)
     quarantine = [row for result in results for row in result.quarantine]
     placed = [row for result in results for row in result.placed]
-    _check_counts(build_plan, placed, quarantine)
+    unselected = [row for result in results for row in result.unselected]
+    _check_counts(build_plan, placed, quarantine, unselected)
     build = assembly.Build(
         name=request.name,
         version=request.version,
@@ -223,6 +226,7 @@ def run(
             [result.entry for result in results if result.entry is not None],
             placed,
             quarantine,
+            unselected,
         )
         if not request.keep_work:
             work_folder.remove(request.work_folder)
@@ -230,6 +234,7 @@ def run(
         plan=build_plan,
         manifest=content,
         quarantine=tuple(quarantine),
+        unselected=tuple(unselected),
         counters=counters,
     )
 
@@ -262,13 +267,15 @@ def _check_counts(
     build_plan: plan.BuildPlan,
     placed: Sequence[shards.Placed],
     quarantine: Sequence[table.QuarantineRow],
+    unselected: Sequence[table.UnselectedRow],
 ) -> None:
     """Checks that every side of every selected replay is accounted for exactly once."""
     selected, rejected = build_plan.selected, sum(build_plan.rejected.values())
-    if len(placed) + len(quarantine) != 2 * selected:
+    if len(placed) + len(quarantine) + len(unselected) != 2 * selected:
         raise errors.SpecError(
             f"{selected} replays were selected, so expected {2 * selected} sides; "
-            f"found {len(placed)} episodes and {len(quarantine)} left out"
+            f"found {len(placed)} episodes, {len(quarantine)} failures and "
+            f"{len(unselected)} that the selection leaves out"
         )
     if build_plan.read != selected + rejected:
         raise errors.SpecError(
@@ -392,14 +399,6 @@ def _finished(request: Request, build_plan: plan.BuildPlan) -> manifest.Manifest
             "--output for the new one (with --extend to reuse the episodes of this one)"
         )
     return content
-
-
-def _stored_quarantine(
-    output: str, content: manifest.Manifest
-) -> tuple[table.QuarantineRow, ...]:
-    url = storage.join(output, table.QUARANTINE)
-    rows = table.parse_table(storage.read(url), table.QUARANTINE_SCHEMA, url)
-    return tuple(table.QuarantineRow(**row) for row in rows.to_pylist())
 
 
 def _reusable(request: Request) -> dict[str, dict[int, plan.Reused]]:

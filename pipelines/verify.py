@@ -85,11 +85,25 @@ def verify(
     """
     problems = list(_check_files(folder, content))
     rows = _read_table(folder, table.EPISODES, table.EPISODE_SCHEMA, problems)
-    left_out = _read_table(folder, table.QUARANTINE, table.QUARANTINE_SCHEMA, problems)
+    failures = _read_table(folder, table.QUARANTINE, table.QUARANTINE_SCHEMA, problems)
+    unselected = None
+    if any(entry.name == table.UNSELECTED for entry in content.files):
+        unselected = _read_table(
+            folder, table.UNSELECTED, table.UNSELECTED_SCHEMA, problems
+        )
     if rows is not None:
         problems += _check_table(rows, content)
-    if left_out is not None:
-        problems += _check_quarantine(left_out, rows, content)
+    if failures is not None and failures.num_rows != content.quarantined:
+        problems.append(
+            Problem(
+                table.QUARANTINE,
+                f"has {failures.num_rows:,} rows, "
+                f"the manifest says {content.quarantined:,}",
+            )
+        )
+    problems += _check_left_out(
+        rows, {table.QUARANTINE: failures, table.UNSELECTED: unselected}
+    )
     by_shard: dict[str, list[dict[str, Any]]] = collections.defaultdict(list)
     for row in rows.to_pylist() if rows is not None else ():
         by_shard[row["shard"]].append(row)
@@ -191,23 +205,22 @@ def _check_table(rows: pa.Table, content: manifest.Manifest) -> Iterator[Problem
             yield Problem(name, f"split {row['split']}, but its shard is {entry.split}")
 
 
-def _check_quarantine(
-    left_out: pa.Table, rows: pa.Table | None, content: manifest.Manifest
+def _check_left_out(
+    rows: pa.Table | None, tables: Mapping[str, pa.Table | None]
 ) -> Iterator[Problem]:
-    where = table.QUARANTINE
-    if left_out.num_rows != content.quarantined:
-        yield Problem(
-            where,
-            f"has {left_out.num_rows:,} rows, the manifest says {content.quarantined:,}",
-        )
-    known = {reason.value for reason in RejectReason}
-    episodes = set(rows.column("episode_id").to_pylist()) if rows is not None else set()
-    for row in left_out.to_pylist():
-        name = f"{row['replay_id']}-{row['player_id']}"
-        if row["reason"] not in known:
-            yield Problem(where, f"{name}: {row['reason']!r} is no reason")
-        if name in episodes:
-            yield Problem(where, f"{name}: is among the episodes too")
+    """Checks reasons, and that no side has a row in two of the dataset's tables."""
+    reasons = {reason.value for reason in RejectReason}
+    table_of: dict[str, str] = {}
+    if rows is not None:
+        table_of = dict.fromkeys(rows.column("episode_id").to_pylist(), "the episodes")
+    for where, content in tables.items():
+        for row in content.to_pylist() if content is not None else ():
+            name = f"{row['replay_id']}-{row['player_id']}"
+            if row["reason"] not in reasons:
+                yield Problem(where, f"{name}: {row['reason']!r} is no reason")
+            if name in table_of:
+                yield Problem(where, f"{name}: is among {table_of[name]} too")
+            table_of[name] = f"the rows of {where}"
 
 
 def _check_shard(

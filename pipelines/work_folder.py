@@ -79,12 +79,11 @@ def ref_from_item(item: plan.WorkItem) -> PartRef:
     """Returns the reference of a work item that is played or reused."""
     unselected = [
         dataclasses.asdict(
-            table.QuarantineRow(
+            table.UnselectedRow(
                 replay_id=item.row.replay_id,
                 player_id=side,
                 source=item.row.file_stem,
                 reason=reason,
-                detail="the selection leaves this side out",
             )
         )
         for side, reason in item.unselected
@@ -143,12 +142,14 @@ class ShardResult(NamedTuple):
     Attributes:
         entry: for the manifest; None if no episode was left, and so no file was written.
         placed: its episodes, in the order of the file.
-        quarantine: the sides of its replays that are not episodes.
+        quarantine: the sides of its replays that failed.
+        unselected: the sides of its replays that the selection leaves out.
     """
 
     entry: shards.ShardEntry | None
     placed: list[shards.Placed]
     quarantine: list[table.QuarantineRow]
+    unselected: list[table.UnselectedRow]
 
 
 def shard_result_url(work: str, name: str) -> str:
@@ -161,7 +162,12 @@ def join_shard(
 ) -> ShardResult:
     """Joins parts, sorted by replay, into a shard; skips a shard that is finished."""
     ordered = sorted(set(refs))
-    quarantine = [row for ref in ordered for row in _left_out(work, ref)]
+    quarantine = [
+        row
+        for ref in ordered
+        if not ref.reused
+        for row in read_quarantine(work, ref.replay_id)
+    ]
     inputs = _inputs_digest(work, ordered, quarantine)
     done = read_shard_result(work, name, inputs)
     if done is not None and (
@@ -170,12 +176,18 @@ def join_shard(
         return done
     with reported(f"{output}: cannot be written"):
         entry, placed = _write_joined(work, output, name, ordered)
-    result = ShardResult(entry, placed, quarantine)
+    unselected = [
+        table.UnselectedRow(**row)
+        for ref in ordered
+        for row in json.loads(ref.unselected or "[]")
+    ]
+    result = ShardResult(entry, placed, quarantine, unselected)
     content = {
         "inputs": inputs,
         "entry": dataclasses.asdict(entry) if entry else None,
         "placed": [dataclasses.asdict(row) for row in placed],
         "quarantine": [dataclasses.asdict(row) for row in quarantine],
+        "unselected": [dataclasses.asdict(row) for row in unselected],
     }
     with reported(f"{work}: cannot be written"):
         storage.write(shard_result_url(work, name), json.dumps(content).encode())
@@ -218,13 +230,6 @@ def _reused_records(
     )
 
 
-def _left_out(work: str, ref: PartRef) -> list[table.QuarantineRow]:
-    unselected = [
-        table.QuarantineRow(**row) for row in json.loads(ref.unselected or "[]")
-    ]
-    return unselected + ([] if ref.reused else read_quarantine(work, ref.replay_id))
-
-
 def _inputs_digest(
     work: str, ordered: Sequence[PartRef], quarantine: Sequence[table.QuarantineRow]
 ) -> str:
@@ -251,11 +256,14 @@ def read_shard_result(
     content = json.loads(storage.read(url))
     if inputs is not None and content["inputs"] != inputs:
         return None
+    if "unselected" not in content:  # written by an earlier release
+        return None
     entry = content["entry"]
     return ShardResult(
         shards.ShardEntry(**entry) if entry else None,
         [_placed(row) for row in content["placed"]],
         [table.QuarantineRow(**row) for row in content["quarantine"]],
+        [table.UnselectedRow(**row) for row in content["unselected"]],
     )
 
 

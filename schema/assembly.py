@@ -6,7 +6,7 @@ Out: the files beside the shards. The order of the arguments does not matter to 
 
 import dataclasses
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow
@@ -49,6 +49,7 @@ def finish(
     entries: Iterable[shards.ShardEntry],
     placed: Iterable[shards.Placed],
     quarantine: Iterable[table.QuarantineRow] = (),
+    unselected: Iterable[table.UnselectedRow] = (),
 ) -> manifest.Manifest:
     """Writes tables, card, metadata and manifest; returns the manifest."""
     episodes = table.episode_table(placed)
@@ -56,10 +57,14 @@ def finish(
         raise errors.ConfigError(
             f"{folder}: no episode is left, so there is no dataset to write"
         )
-    left_out = table.quarantine_table(quarantine)
+    failures = table.quarantine_table(quarantine)
     sorted_entries = tuple(sorted(entries, key=lambda entry: entry.name))
     files = []
-    for name, content in ((table.EPISODES, episodes), (table.QUARANTINE, left_out)):
+    for name, content in (
+        (table.EPISODES, episodes),
+        (table.QUARANTINE, failures),
+        (table.UNSELECTED, table.unselected_table(unselected)),
+    ):
         written = table.write_table(storage.join(folder, name), content)
         files.append(manifest.FileEntry(name=name, **written._asdict()))
     draft = manifest.Manifest(
@@ -76,7 +81,7 @@ def finish(
         statistics=table.statistics(episodes),
         replays=len(set(episodes.column("replay_id").to_pylist())),
         episodes=episodes.num_rows,
-        quarantined=left_out.num_rows,
+        quarantined=failures.num_rows,
         steps=sum(entry.steps for entry in sorted_entries),
         size_bytes=sum(entry.size_bytes for entry in sorted_entries),
         shards=sorted_entries,
@@ -93,3 +98,52 @@ def finish(
     )
     manifest.write(folder, final)
     return final
+
+
+class LeftOut(NamedTuple):
+    """The sides of a dataset's selected replays that are not episodes.
+
+    Attributes:
+        quarantine: the sides that failed.
+        unselected: the sides that the selection leaves out.
+    """
+
+    quarantine: tuple[table.QuarantineRow, ...]
+    unselected: tuple[table.UnselectedRow, ...]
+
+
+def read_left_out(folder: str, content: manifest.Manifest) -> LeftOut:
+    """Returns the rows of the quarantine and of the sides that the selection leaves out.
+
+    Datasets of earlier releases have both in the quarantine; here they are apart.
+    """
+    rows = [
+        table.QuarantineRow(**row)
+        for row in _read(folder, table.QUARANTINE, table.QUARANTINE_SCHEMA)
+    ]
+    if any(entry.name == table.UNSELECTED for entry in content.files):
+        unselected = _read(folder, table.UNSELECTED, table.UNSELECTED_SCHEMA)
+        return LeftOut(
+            tuple(rows), tuple(table.UnselectedRow(**row) for row in unselected)
+        )
+    return LeftOut(
+        tuple(row for row in rows if row.detail != table.UNSELECTED_DETAIL),
+        tuple(
+            table.UnselectedRow(
+                replay_id=row.replay_id,
+                player_id=row.player_id or 0,
+                source=row.source,
+                reason=row.reason,
+            )
+            for row in rows
+            if row.detail == table.UNSELECTED_DETAIL
+        ),
+    )
+
+
+def _read(folder: str, name: str, schema: pyarrow.Schema) -> list[dict[str, Any]]:
+    url = storage.join(folder, name)
+    rows: list[dict[str, Any]] = table.parse_table(
+        storage.read(url), schema, url
+    ).to_pylist()
+    return rows

@@ -71,7 +71,7 @@ def readme(content: manifest.Manifest) -> bytes:
         "|---|---|",
         f"| schema | `{content.schema}` |",
         f"| replay set | `sha256:{content.replay_set}` |",
-        f"| quarantined | {content.quarantined:,} replays or episodes |",
+        f"| quarantined | {content.quarantined:,} sides of selected replays |",
         f"| game loops | {numbers['game_loops']:,} |",
         f"| MMR | {mmr['min']} to {mmr['max']}, known for {mmr['known']:,} |",
         f"| steps of an episode | {numbers['steps']['min']} to {numbers['steps']['max']} |",

@@ -1,7 +1,7 @@
-"""The episode table and the quarantine table: Parquet files beside the shards.
+"""The tables of a dataset: episodes, failures, and sides that the selection leaves out.
 
-In: placed episodes, or reasons. Out: `episodes.parquet` and `quarantine.parquet`, the same
-bytes for the same rows and pyarrow release. Everything that filters need is here, so nothing
+In: placed episodes, or reasons. Out: `episodes.parquet`, `quarantine.parquet` and
+`unselected.parquet`, the same bytes for the same rows and pyarrow release. Everything that filters need is here, so nothing
 is decoded to choose episodes.
 """
 
@@ -16,6 +16,9 @@ import pyarrow.parquet
 from starmill.schema import episode, errors, shards, storage
 
 EPISODES, QUARANTINE = "episodes.parquet", "quarantine.parquet"
+UNSELECTED = "unselected.parquet"
+# Datasets without `unselected.parquet` have these sides in the quarantine, with this detail.
+UNSELECTED_DETAIL = "the selection leaves this side out"
 
 _TYPES: dict[str, pyarrow.DataType] = {
     "replay_id": pyarrow.string(),
@@ -53,6 +56,31 @@ QUARANTINE_SCHEMA = pyarrow.schema(
         ("detail", pyarrow.string()),
     ]
 )
+UNSELECTED_SCHEMA = pyarrow.schema(
+    [
+        ("replay_id", pyarrow.string()),
+        ("player_id", pyarrow.int32()),
+        ("source", pyarrow.string()),
+        ("reason", pyarrow.string()),
+    ]
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class UnselectedRow:
+    """A side of a selected replay that the selection leaves out.
+
+    Attributes:
+        replay_id: of the replay.
+        player_id: 1 or 2.
+        source: name of the replay's file, without folder and suffix.
+        reason: the first rule that the side fails, as the value of a `RejectReason`.
+    """
+
+    replay_id: str
+    player_id: int
+    source: str
+    reason: str
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -95,6 +123,14 @@ def quarantine_table(rows: Iterable[QuarantineRow]) -> pyarrow.Table:
     )
     return pyarrow.Table.from_pylist(
         [dataclasses.asdict(row) for row in ordered], schema=QUARANTINE_SCHEMA
+    )
+
+
+def unselected_table(rows: Iterable[UnselectedRow]) -> pyarrow.Table:
+    """Returns the sides that the selection leaves out, sorted by replay and player."""
+    ordered = sorted(rows, key=lambda row: (row.replay_id, row.player_id))
+    return pyarrow.Table.from_pylist(
+        [dataclasses.asdict(row) for row in ordered], schema=UNSELECTED_SCHEMA
     )
 
 

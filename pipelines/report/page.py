@@ -37,7 +37,7 @@ class Summary:
         stored_bytes: size of the shards.
         dense_bytes: size of the same steps as plain arrays.
         field_bytes: (field, stored bytes, dense bytes) of a few encoded episodes.
-        rejected: (reason, number) of what the selection leaves out.
+        unselected: (reason, number of sides) that the selection leaves out.
         quarantined: (reason, number of failed episodes).
     """
 
@@ -55,7 +55,7 @@ class Summary:
     stored_bytes: int
     dense_bytes: int
     field_bytes: Sequence[tuple[str, int, int]]
-    rejected: Sequence[tuple[str, int]]
+    unselected: Sequence[tuple[str, int]]
     quarantined: Sequence[tuple[str, int]]
 
 
@@ -213,8 +213,8 @@ def _body(summary: Summary, numbers: statistics.Statistics) -> str:
         "<h2>What it costs, and what was left out</h2>",
         _grid(
             _card("Stored bytes by field", _fields(summary)),
-            _card("Rejected by the selection", _counts(summary.rejected)),
-            _card("Quarantined", _counts(summary.quarantined)),
+            _card("Sides that the selection leaves out", _counts(summary.unselected)),
+            _card("Sides that failed", _counts(summary.quarantined)),
             _card("What this is", _identity(summary)),
         ),
     ]

@@ -7,16 +7,15 @@ so the same dataset always gives the same page.
 
 import collections
 import hashlib
-import io
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 
 from starmill.pipelines.report import page, statistics, viewer
-from starmill.schema import codec, storage, table
-from starmill.schema.loader.dataset import Dataset, checked_file
+from starmill.schema import assembly, codec, storage, table
+from starmill.schema.loader.dataset import Dataset
 
 # Enough for stable shares of functions and delays, and cheap for a dataset of any size.
 SAMPLE = 64
@@ -56,6 +55,7 @@ def summary(dataset: Dataset, order: list[int]) -> page.Summary:
         int(np.prod(spec.shape, dtype=np.int64)) * np.dtype(spec.dtype).itemsize
         for spec in dataset.specs.values()
     )
+    left_out = assembly.read_left_out(dataset.url, manifest)
     return page.Summary(
         name=manifest.name,
         version=manifest.version,
@@ -71,8 +71,8 @@ def summary(dataset: Dataset, order: list[int]) -> page.Summary:
         stored_bytes=manifest.size_bytes,
         dense_bytes=dense * dataset.steps,
         field_bytes=field_bytes(dataset, order[:_FIELD_EPISODES]),
-        rejected=_sorted_counts(manifest.statistics.get("rejected", {})),
-        quarantined=_quarantined(dataset),
+        unselected=_by_reason(left_out.unselected),
+        quarantined=_by_reason(left_out.quarantine),
     )
 
 
@@ -136,11 +136,9 @@ def _payloads(dataset: Dataset, order: list[int], shown: int) -> list[dict[str, 
     return payloads
 
 
-def _quarantined(dataset: Dataset) -> list[tuple[str, int]]:
-    data = checked_file(dataset.url, dataset.manifest, table.QUARANTINE)
-    rows = pq.read_table(io.BytesIO(data))
-    return _sorted_counts(collections.Counter(rows.column("reason").to_pylist()))
-
-
-def _sorted_counts(counts: Any) -> list[tuple[str, int]]:
+def _by_reason(
+    rows: Sequence[table.QuarantineRow | table.UnselectedRow],
+) -> list[tuple[str, int]]:
+    """Returns (reason, rows), most frequent first."""
+    counts = collections.Counter(row.reason for row in rows)
     return sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))

@@ -354,7 +354,7 @@ def _print_plan(
 def _print_outcome(
     args: argparse.Namespace, request: generate.Request, outcome: generate.Outcome
 ) -> int:
-    content, failures = outcome.manifest, outcome.failures
+    content, failures = outcome.manifest, outcome.quarantine
     reasons = collections.Counter(row.reason for row in failures)
     if args.json:
         print(json.dumps(_summary(outcome), sort_keys=True))
@@ -379,6 +379,7 @@ def _print_outcome(
 def _print_counts(outcome: generate.Outcome) -> None:
     """Prints the two sums that show that nothing was dropped."""
     build_plan = outcome.plan
+    unselected = outcome.plan.unselected
     quarantined = collections.Counter(row.reason for row in outcome.quarantine)
     print(
         f"replays   {build_plan.read:,} read = {build_plan.selected:,} selected + "
@@ -387,6 +388,7 @@ def _print_counts(outcome: generate.Outcome) -> None:
     print(
         f"episodes  {build_plan.selected:,} x 2 = "
         f"{outcome.manifest.episodes:,} episodes + "
+        f"{len(outcome.unselected):,} not selected{_listed(unselected)} + "
         f"{len(outcome.quarantine):,} quarantined{_listed(quarantined)}"
     )
 
@@ -399,8 +401,8 @@ def _summary(outcome: generate.Outcome) -> dict[str, Any]:
         "rejected": dict(build_plan.rejected),
         "episodes": content.episodes,
         "quarantined": len(outcome.quarantine),
-        "failed": dict(collections.Counter(row.reason for row in outcome.failures)),
-        "unwanted": dict(build_plan.unselected),
+        "failed": dict(collections.Counter(row.reason for row in outcome.quarantine)),
+        "unselected": dict(build_plan.unselected),
         "steps": content.steps,
         "bytes": content.size_bytes,
         "versions": len(content.statistics["by_game_version"]),

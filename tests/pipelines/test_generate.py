@@ -11,10 +11,10 @@ import pytest
 from starmill import cli
 from starmill.engines.skirmish import install, versions
 from starmill.engines.skirmish.server import faults
+from starmill.pipelines import episode_maker, work_folder
 from starmill.pipelines import generate as generate_lib
-from starmill.pipelines import work_folder
-from starmill.schema import errors, manifest, storage, table
-from tests.factories import builds
+from starmill.schema import codec, errors, manifest, shards, storage, table
+from tests.factories import builds, records
 
 pytestmark = [pytest.mark.usefixtures("quiet_beam"), pytest.mark.timeout(900)]
 
@@ -184,9 +184,44 @@ def test_a_side_that_the_selection_leaves_out_has_its_rule(ladder, tmp_path):
     line[line.index("skirmish")] = str(rules)
     assert cli.main(line) == 0
     found = manifest.read(str(tmp_path / "data"))
-    rows = pq.read_table(tmp_path / "data" / table.QUARANTINE).to_pylist()
+    rows = pq.read_table(tmp_path / "data" / table.UNSELECTED).to_pylist()
     assert {row["reason"] for row in rows} == {"mmr"}
     assert found.episodes == len(rows) == ladder.games
+    assert found.quarantined == 0
+
+
+def test_a_selected_side_that_fails_with_a_rules_reason_is_a_failure(
+    ladder, tmp_path, capsys, monkeypatch
+):
+    rules = tmp_path / "rules.json"
+    rules.write_text(json.dumps({"preset": "skirmish", "min_mmr": 4000}))
+    line = builds.command(ladder, tmp_path / "data", "--workers", "1", "--json")[3:]
+    line[line.index("skirmish")] = str(rules)
+    outcomes = []
+
+    def run(self, data, row, sides):
+        """Fails every replay but the first, which becomes an episode of another game."""
+        if outcomes:
+            error = errors.ReplayError("mmr", "the rating vanished")
+            rows = [episode_maker.quarantine_row(row, side, error) for side in sides]
+            outcomes.append(episode_maker.Result(episodes=(), quarantine=tuple(rows)))
+        else:
+            episode = records.episode(1, replay_id=row.replay_id, player_id=sides[0])
+            encoded = shards.EpisodeRecords(
+                meta=episode.meta, records=codec.encode(episode.arrays, records.SMALL)
+            )
+            outcomes.append(episode_maker.Result(episodes=(encoded,), quarantine=()))
+        return outcomes[-1]
+
+    monkeypatch.setattr(episode_maker.EpisodeMaker, "run", run)
+    for _ in range(2):  # a second run reads the tables of the finished dataset
+        assert cli.main(line) == 1
+        printed = capsys.readouterr().out
+        assert printed.count("mmr: the rating vanished") == ladder.games - 1
+        summary = json.loads(next(x for x in printed.splitlines() if x[0] == "{"))
+        assert summary["failed"] == {"mmr": ladder.games - 1}
+        assert summary["unselected"] == {"mmr": ladder.games}
+    assert manifest.read(str(tmp_path / "data")).quarantined == ladder.games - 1
 
 
 def test_a_dry_run_prints_the_plan_and_makes_no_dataset(ladder, tmp_path, capsys):

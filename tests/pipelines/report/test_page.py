@@ -42,7 +42,7 @@ def page_path(episodes, tmp_path_factory):
         stored_bytes=1_000_000,
         dense_bytes=50_000_000,
         field_bytes=[("raw_units", 10, 1000)],
-        rejected=[("mmr", 7)],
+        unselected=[("mmr", 7)],
         quarantined=[("engine_crashed", 1)],
     )
     numbers = statistics.gather(rows, episodes)

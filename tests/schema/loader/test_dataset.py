@@ -506,6 +506,7 @@ def test_every_flipped_byte_beside_the_shards_is_noticed(tiny, monkeypatch):
     assert set(sizes) == {
         "episodes.parquet",
         "quarantine.parquet",
+        "unselected.parquet",
         "README.md",
         "croissant.json",
     }
