@@ -52,7 +52,7 @@ def test_a_generated_dataset_opens_and_verifies(monkeypatch):
 def test_arrays_of_a_dataset_are_as_they_were():
     facts = FACTS["small_dataset"]
     dataset = starmill.open_dataset(f"{FOLDER / 'small_dataset'}#{facts['digest']}")
-    assert _digest(dataset.read(0)) == facts["first_episode"]
+    assert _digest(dataset[0].read()) == facts["first_episode"]
 
 
 def test_arrays_of_a_checkpoint_keep_their_names_and_values(run_folder):
