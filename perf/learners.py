@@ -20,7 +20,7 @@ from starmill.learners.networks import parameters
 from starmill.learners.networks.parameters import Params
 from starmill.schema import assembly, codec, settings, shards
 from starmill.schema.loader import dataset
-from tests.factories import records as factories
+from tests.factories import records
 
 SETTINGS = settings.UNPLUGGED
 EPISODES, STEPS = 12, 96
@@ -41,19 +41,19 @@ def measure() -> list[Row]:
 
 
 def _dataset(folder: Path) -> dataset.Dataset:
-    made = sorted(
+    episodes = sorted(
         (
-            factories.episode(n, steps=STEPS, settings=SETTINGS, outcome=1)
+            records.episode(n, steps=STEPS, settings=SETTINGS, outcome=1)
             for n in range(EPISODES)
         ),
         key=lambda one: one.meta.episode_id,
     )
-    records = [
+    stored = [
         shards.EpisodeRecords(meta=one.meta, records=codec.encode(one.arrays, SETTINGS))
-        for one in made
+        for one in episodes
     ]
     entry, placed = shards.write_shard(
-        str(folder), shards.shard_name("train", 0, 1), records
+        str(folder), shards.shard_name("train", 0, 1), stored
     )
     build = assembly.Build(
         name="perf",
@@ -61,7 +61,7 @@ def _dataset(folder: Path) -> dataset.Dataset:
         engine="none",
         settings=SETTINGS,
         selection={},
-        replay_ids=frozenset(one.meta.replay_id for one in made),
+        replay_ids=frozenset(one.meta.replay_id for one in episodes),
     )
     assembly.finish(str(folder), build, [entry], placed)
     return dataset.open_dataset(str(folder))
@@ -121,8 +121,8 @@ def _lite(data: dataset.Dataset) -> Row:
 def _full() -> list[Row]:
     """Compiles the forward pass of `full` over FULL_FRAMES frames without running it."""
     config = presets.NETWORKS["full"]
-    made = factories.episode(0, steps=FULL_FRAMES + 1, settings=SETTINGS)
-    arrays = {key: value[None] for key, value in made.arrays.items()}
+    episode = records.episode(0, steps=FULL_FRAMES + 1, settings=SETTINGS)
+    arrays = {key: value[None] for key, value in episode.arrays.items()}
     shape = (1, FULL_FRAMES + 1)
     arrays |= {
         "step_type": np.ones(shape, np.int32),

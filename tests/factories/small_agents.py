@@ -1,6 +1,6 @@
-"""Small things for learners' tests: settings, a network, batches and a dataset.
+"""What the learners' tests need, as small as possible: settings, a network, batches, a dataset.
 
-All sizes are as small as the shapes allow: on a CPU the time goes into compiling.
+The sizes are as small as the shapes allow, because the tests spend most of their time compiling.
 """
 
 import dataclasses
@@ -13,7 +13,7 @@ from starmill.learners import presets, rollouts, runs
 from starmill.learners.networks import policy, scoring
 from starmill.learners.networks.network import NetworkConfig
 from starmill.schema import assembly, codec, shards, specs, vocab
-from starmill.schema import episode as episode_lib
+from starmill.schema.episode import InMemoryEpisode, derived
 from starmill.schema.loader import dataset
 from starmill.schema.settings import UNPLUGGED
 from tests.factories import records
@@ -47,16 +47,16 @@ NETWORK = NetworkConfig(
 )
 
 
-def episode(seed: int, steps: int = 12, **overrides) -> episode_lib.InMemoryEpisode:
-    """An episode whose actions are possible: tags and targets are rows that exist."""
-    made = records.episode(seed, steps=steps, settings=SETTINGS, **overrides)
+def episode(seed: int, steps: int = 12, **overrides) -> InMemoryEpisode:
+    """An episode whose tags and targets are rows that exist."""
+    whole = records.episode(seed, steps=steps, settings=SETTINGS, **overrides)
     rng = np.random.default_rng([seed, 7])
-    arrays = made.arrays
-    arrays["mmr"][:] = made.meta.mmr
+    arrays = whole.arrays
+    arrays["mmr"][:] = whole.meta.mmr
     units = arrays["raw_units"]
     table = policy.argument_table(SETTINGS)
     for t in range(steps):
-        # Between 2 and all rows are there.
+        # Between two and all of the rows are units.
         count = int(rng.integers(2, UNITS + 1))
         missing = (units[t] == 0).all(-1)
         units[t, missing, 0] = 1 + np.flatnonzero(missing)
@@ -66,23 +66,23 @@ def episode(seed: int, steps: int = 12, **overrides) -> episode_lib.InMemoryEpis
         tags = arrays["action/unit_tags"]
         tags[t] = UNITS if function else 0
         if takes["unit_tags"]:
-            chosen = np.sort(rng.permutation(count)[: rng.integers(1, SLOTS + 1)])
-            tags[t, : len(chosen)] = chosen
+            rows = np.sort(rng.permutation(count)[: rng.integers(1, SLOTS + 1)])
+            tags[t, : len(rows)] = rows
         arrays["action/target_unit_tag"][t] = (
             rng.integers(count) if takes["target_unit_tag"] else 0
         )
         for name in ("queued", "repeat", "world"):
             if not takes[name]:
                 arrays[f"action/{name}"][t] = 0
-    return made
+    return whole
 
 
 def arrays(seed: int = 0, size: int = 4, steps: int = 5, **overrides):
-    """A dense batch [B, steps] as the dataset gives it: whole episodes."""
+    """A dense batch [B, steps] of whole episodes, as the dataset gives it."""
     lanes = []
     for row in range(size):
         one = episode(seed * 100 + row, steps, **overrides)
-        derived = episode_lib.derived(
+        time = derived(
             one.arrays["action/delay"],
             step=np.arange(steps),
             steps=steps,
@@ -92,7 +92,7 @@ def arrays(seed: int = 0, size: int = 4, steps: int = 5, **overrides):
             "outcome": np.full(steps, one.meta.outcome, np.int32),
             "valid": np.ones(steps, bool),
         }
-        lanes.append({**one.arrays, **derived, **extra})
+        lanes.append({**one.arrays, **time, **extra})
     return {key: np.stack([lane[key] for lane in lanes]) for key in lanes[0]}
 
 
@@ -104,12 +104,12 @@ def batch(seed: int = 0, size: int = 4, steps: int = 5, **overrides):
 
 def run(agent: str, **changes) -> runs.Run:
     """The tiny preset on the small network, with small batches."""
-    made = presets.run(agent, "tiny", SETTINGS)
+    preset = presets.run(agent, "tiny", SETTINGS)
     network = dataclasses.replace(
         NETWORK,
-        condition_return=made.algorithm.network.condition_return,
-        action_values=made.algorithm.network.action_values,
-        latent_model=made.algorithm.network.latent_model,
+        condition_return=preset.algorithm.network.condition_return,
+        action_values=preset.algorithm.network.action_values,
+        latent_model=preset.algorithm.network.latent_model,
     )
     sizes = {"batch_size": 4, "rollout": 4, "frames": 4 * 4 * 6}
     if agent in ("oac", "e-oac"):
@@ -119,7 +119,7 @@ def run(agent: str, **changes) -> runs.Run:
     if agent == "mzs":
         sizes["unroll"] = 4
     defaults = {"network": network, "log_every": 1, "save_every": 3, **sizes}
-    return runs.replace(made, **{**defaults, **changes})
+    return runs.replace(preset, **{**defaults, **changes})
 
 
 @functools.cache
@@ -139,14 +139,14 @@ def write_dataset(
 ) -> dataset.Dataset:
     """A dataset on disk: two thirds of the episodes train, the others test."""
     entries, placed = [], []
-    made = [episode(n, steps=20 + n, **overrides) for n in range(episodes)]
-    for split, chosen in (
-        ("train", made[: -episodes // 3]),
-        ("test", made[-episodes // 3 :]),
+    whole = [episode(n, steps=20 + n, **overrides) for n in range(episodes)]
+    for split, members in (
+        ("train", whole[: -episodes // 3]),
+        ("test", whole[-episodes // 3 :]),
     ):
         if split not in splits:
             continue
-        ordered = sorted(chosen, key=lambda one: one.meta.episode_id)
+        ordered = sorted(members, key=lambda one: one.meta.episode_id)
         entry, rows = shards.write_shard(
             str(folder),
             shards.shard_name(split, 0, 1),
@@ -167,7 +167,7 @@ def write_dataset(
             engine="none",
             settings=settings,
             selection={},
-            replay_ids=frozenset(one.meta.replay_id for one in made),
+            replay_ids=frozenset(one.meta.replay_id for one in whole),
         ),
         entries,
         placed,
@@ -177,12 +177,14 @@ def write_dataset(
 
 def observation(seed: int = 0, step: int = 0) -> dict[str, np.ndarray]:
     """An observation as an agent gets it."""
-    made = episode(seed).arrays
-    out = {
-        key: value[step] for key, value in made.items() if not key.startswith("action/")
+    arrays = episode(seed).arrays
+    frame = {
+        key: value[step]
+        for key, value in arrays.items()
+        if not key.startswith("action/")
     }
-    out["prev_delay"] = np.int32(0)
-    return out
+    frame["prev_delay"] = np.int32(0)
+    return frame
 
 
 ACTION_SPECS = specs.action_specs(SETTINGS)

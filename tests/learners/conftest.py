@@ -1,4 +1,4 @@
-"""Compiling is nearly all that these tests spend time on, so XLA is told not to try hard."""
+"""Tells XLA to optimise little, because compiling takes most of these tests' time."""
 
 import jax
 

@@ -1,4 +1,4 @@
-"""V-trace, emphatic traces, discounts and schedules as double loops over plain numbers."""
+"""V-trace, emphatic traces, discounts, schedules and Adam as loops over plain numbers."""
 
 import math
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def vtrace_targets(values, rewards, discounts, ratios, rho_clip, c_clip):
-    """v[t] for one row; every argument [K], rewards[t] being the one at t + 1."""
+    """v[t] for one row; every argument [K], with the reward at t + 1 in rewards[t]."""
     steps = len(values)
     out = np.zeros(steps - 1)
     for t in range(steps - 1):
@@ -59,7 +59,7 @@ def discounts(loops, last, gamma):
 
 
 def cosine(frames, rate, total, ramp_in):
-    """The learning rate after so many frames."""
+    """The learning rate after a number of frames."""
     value = rate / 2 * (math.cos(math.pi * frames / total) + 1)
     return value * min(1.0, frames / ramp_in) if ramp_in else value
 
