@@ -123,7 +123,13 @@ def train(
 
 
 class _Pending(NamedTuple):
-    """An update whose metrics nobody has looked at yet."""
+    """An update whose metrics have not been read yet.
+
+    Attributes:
+        update: its number.
+        batches: what it was trained on.
+        metrics: still on the devices; reading them waits for the update.
+    """
 
     update: int
     batches: list[Batch]

@@ -1,4 +1,4 @@
-"""`starmill train` as a user meets it."""
+"""`starmill train` on the command line."""
 
 import json
 
@@ -18,7 +18,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def config(tmp_path):
-    """The small network and batches, as a file over the preset."""
+    """A --config file with the small network and batches."""
     run = small_agents.run("bc").to_json()
     del run["agent"], run["sampler"]
     path = tmp_path / "config.json"

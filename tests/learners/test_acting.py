@@ -1,4 +1,4 @@
-"""Acting: the protocol, determinism, batches, options, and a search."""
+"""Acting: the protocol, determinism, batches, options and the search."""
 
 import dataclasses
 
@@ -79,7 +79,7 @@ def test_the_previous_action_is_remembered(actor):
 
 
 def test_oac_takes_the_rest_from_its_behaviour():
-    """Function and delay from one network, the others from the other, given these."""
+    """Function and delay come from one network, and the others, given these, from the other."""
     options = acting.Options(mmr=6000, temperature=1e-4)
     ours = _actor("oac", options)
     (action,) = _play(ours, 0, steps=1)

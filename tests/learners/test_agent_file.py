@@ -1,4 +1,4 @@
-"""Agents in one file: what is kept, the same bytes each time, damage, and the command."""
+"""Agents in one file: what is kept, reproducible bytes, damage, and the command."""
 
 import hashlib
 import random
@@ -17,7 +17,7 @@ from tests.factories import small_agents
 
 @pytest.fixture(scope="module", params=["bc", "oac"])
 def run_folder(request, tmp_path_factory):
-    """A run's folder as training leaves it, without the training."""
+    """A run's folder as training leaves it, but with fresh parameters."""
     run = small_agents.run(request.param)
     start = parameters.init(3, run.algorithm.network, small_agents.SETTINGS)
     state = learner.Learner(run).init(start)
@@ -56,7 +56,7 @@ def test_parameters_are_the_run_s_to_half_precision(run_folder, file):
 
 
 def test_it_acts_as_its_parameters_say(file):
-    """A packed agent is the actor made of the arrays in the file, by hand."""
+    """A packed agent acts like an actor that the test builds from the file's arrays."""
     meta, arrays = agent_file.load(file)
     name = meta.run["agent"]
     run = small_agents.run(name)
@@ -89,7 +89,7 @@ def test_the_same_bytes_each_time(run_folder, file, tmp_path):
 
 
 def test_damage_is_found_or_harmless(file, tmp_path):
-    """Every cut, and bytes changed at random: a FormatError, or arrays of the same names."""
+    """Cut or changed bytes give a FormatError, or arrays of the same names."""
     data = file.read_bytes()
     rng = random.Random(1)
     names = set(agent_file.load(file)[1])

@@ -16,7 +16,7 @@ from tests.factories import small_agents
 
 
 def test_accumulated_batches_are_one_large_batch():
-    """Gradients of halves add up to the whole's."""
+    """The mean gradient of two halves is the gradient of the whole batch."""
     whole = Learner(small_agents.run("bc", batch_size=8), 1)
     halves = Learner(small_agents.run("bc", batch_size=4, accumulate=2), 1)
     batch = small_agents.batch(size=8, steps=4)
@@ -29,8 +29,8 @@ def test_accumulated_batches_are_one_large_batch():
     assert metrics.keys() == summed.keys()
     for name in ("loss", "gradient_norm"):
         np.testing.assert_allclose(metrics[name], summed[name], rtol=1e-4)
-    # Adam's mean after one update is the gradient, clipped. Parameters would not do: where
-    # a gradient is 0 but for rounding, its sign decides.
+    # After one update, Adam's mean is the clipped gradient. Parameters cannot be compared: where
+    # a gradient is 0 except for rounding, its sign decides the step.
     ours, theirs = one.optimizer[1].mu, two.optimizer[1].mu
     for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5)
@@ -39,7 +39,7 @@ def test_accumulated_batches_are_one_large_batch():
 
 @pytest.mark.slow
 def test_four_devices_give_the_same_loss_as_one():
-    """In a process of its own: the number of devices is fixed when jax starts."""
+    """Runs in another process, because the number of devices is fixed when JAX starts."""
     script = """
 import json
 import jax

@@ -58,7 +58,7 @@ def test_equals_adam_by_hand(clip, decay):
         start,
     )
     tool = optimizer.build(config, frames_per_update=10)
-    # Two leaves: the norm that is clipped is over all of them.
+    # Two leaves, because the norm to clip is over all of them.
     params = {"a": jnp.asarray(start[:2]), "b": jnp.asarray(start[2:])}
     state = tool.init(params)
     for gradient, wanted in zip(gradients, expected, strict=True):

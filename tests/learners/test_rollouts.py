@@ -1,4 +1,4 @@
-"""Batches as learners take them, and discounts."""
+"""Rollouts: batches as losses take them, and discounts."""
 
 import numpy as np
 import pytest

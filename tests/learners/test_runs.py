@@ -1,4 +1,4 @@
-"""Runs: JSON there and back, names of earlier versions, and refusals."""
+"""Runs: a round trip through JSON, names of earlier versions, and refusals."""
 
 import json
 

@@ -17,7 +17,7 @@ ACTIONS, GOOD = 6, (4, 2)
 
 
 def _toy_model(logits):
-    """hidden: [B, 2], moves made, and whether the first was good."""
+    """A model whose hidden state [B, 2] is the moves so far and whether the first was good."""
 
     def sample(key, hidden, k):
         shape = (len(hidden), k)
@@ -36,7 +36,7 @@ def _toy_model(logits):
 
 
 def test_finds_the_one_line_that_wins():
-    """Policy and value know nothing: the policy alone plays the winning move in 1 of 6."""
+    """Policy and value are uniform, so the policy alone would win one game in six."""
     config = search.SearchConfig(actions=12, simulations=150)
     model = _toy_model(np.zeros(ACTIONS))
     run = jax.jit(lambda key: search.search(key, jnp.zeros((64, 2)), model, config))

@@ -1,4 +1,4 @@
-"""Whole runs: resume bit for bit, accumulation, devices, NaN, refusals, and acting after."""
+"""Whole runs: continued bit for bit, stopped by NaN, refused, and acting afterwards."""
 
 import dataclasses
 
@@ -60,7 +60,7 @@ def test_a_stopped_run_goes_on_bit_for_bit(agent_name, data, cloned, tmp_path):
         whole = cloned
     else:
         training.train(run, data, whole, init=init)
-    # Stopped after a save and one update more, which is done again.
+    # Stopped one update after a checkpoint; that update is repeated.
     training.train(run, data, parts, init=init, stop_after=4)
     assert checkpoint.load(parts)[0].update == 4
     summary = training.train(run, data, parts, init=init)

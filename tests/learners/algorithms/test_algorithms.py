@@ -24,7 +24,7 @@ def _learner(agent, **changes):
 
 @functools.cache
 def _gradient(agent):
-    """loss and gradient by parameters, compiled once for each agent."""
+    """Returns the loss and its gradient as one function, compiled once for each agent."""
     run = small_agents.run(agent)
     loss = agents.AGENTS[agent].algorithm.loss
 
@@ -79,9 +79,9 @@ def test_oac_improves_function_and_delay_alone():
 
 
 def test_oac_raises_what_beat_the_critic():
-    """Ascent: a step along the gradient makes winners' actions likelier, losers' rarer."""
+    """A step along the gradient makes the winners' actions likelier."""
     params, carry = _start("oac")
-    # A critic that expects nothing.
+    # A critic whose value is always 0.
     for leaf in ("kernel", "bias"):
         zero = jnp.zeros_like(carry["behaviour"]["value_head"]["second"][leaf])
         carry["behaviour"]["value_head"]["second"][leaf] = zero
@@ -290,15 +290,15 @@ def test_the_penalty_is_on_the_sum_of_squares(agent):
 @pytest.mark.parametrize(
     "agent",
     [
-        # Each compiles its own update: the default run does the first.
+        # Each agent compiles its own update, so the default run trains only the first.
         pytest.param(agent, marks=[] if agent == "bc" else [pytest.mark.slow])
         for agent in agents.AGENTS
     ],
 )
 def test_one_batch_is_overfitted(agent):
-    """Every loss falls far on one batch: cloning losses to near nothing."""
+    """On one batch every loss falls far, and cloning losses almost to 0."""
     learner = _learner(agent)
-    # The same parameters for all; the actor-critics' behaviour is the start itself.
+    # All agents start from the same parameters, which are also the behaviour policy.
     state = learner.init(
         parameters.init(0, learner.run.algorithm.network, small_agents.SETTINGS)
     )
@@ -312,8 +312,8 @@ def test_one_batch_is_overfitted(agent):
         history.append({name: float(value) for name, value in metrics.items()})
     first, last = history[0], history[-1]
     if agent in ("oac", "e-oac"):
-        # A policy gradient has no floor at 0: what it must do is make the winners' actions,
-        # all better than the critic expected, nearly certain.
+        # A policy gradient has no floor at 0. All actions are winners' and better than the
+        # critic expected, so they must become nearly certain.
         assert last["loss"] < 0.05 * abs(first["loss"])
     else:
         assert last["cross_entropy/function"] < 0.05

@@ -1,4 +1,4 @@
-"""Emphatic traces against the formula read off a whole stream."""
+"""Emphatic traces against the formula on a whole stream."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""V-trace against the double loop, and the limits in which it is something simpler."""
+"""V-trace against a double loop, and where it equals something simpler."""
 
 import numpy as np
 import pytest
@@ -50,7 +50,7 @@ def test_on_policy_it_is_the_n_step_return():
 
 
 def test_a_worked_example():
-    # Two steps, nothing clipped but the first ratio: by hand.
+    # Two steps worked out by hand; only the first ratio is clipped.
     values = np.array([[0.5], [0.0], [0.2]], np.float32)
     rewards = np.array([[0.0], [1.0], [0.0]], np.float32)
     discounts = np.array([[0.9], [0.0], [1.0]], np.float32)

@@ -1,4 +1,4 @@
-"""Memory: in pieces as at once, forgotten at an episode's start, and an LSTM by hand."""
+"""Memory: step by step as in one call, forgotten between episodes, and an LSTM in numpy."""
 
 import jax
 import numpy as np
@@ -23,7 +23,7 @@ def test_memory_in_pieces_is_memory_at_once(kind):
         part, state = run(x[t : t + 1], first[t : t + 1], state)
         parts.append(part)
     np.testing.assert_allclose(np.concatenate(parts), whole, rtol=2e-4, atol=2e-5)
-    # What was before an episode's start is forgotten; in the other row it is not.
+    # The row that starts an episode forgets the change; the other row does not.
     x[3, :, 0] += 1.0
     changed, _ = run(x, first, module.initial(2))
     np.testing.assert_allclose(changed[4:, 1], whole[4:, 1], rtol=2e-4, atol=2e-5)
@@ -31,7 +31,7 @@ def test_memory_in_pieces_is_memory_at_once(kind):
 
 
 def test_the_lstm_is_the_textbooks():
-    """One row in numpy, gates in the order enter, forget, out, new."""
+    """One row in numpy, with the gates in the order enter, forget, out, new."""
     size, steps = 3, 5
     module = memory.build("lstm", size, 0, rngs=nnx.Rngs(2))
     x = np.random.default_rng(3).normal(size=(steps, 1, size)).astype(np.float32)

@@ -1,4 +1,4 @@
-"""The network: what may and may not change its output, sizes of the presets, memory."""
+"""The network: what changes its output and what does not, and the sizes of the presets."""
 
 import dataclasses
 

@@ -15,7 +15,7 @@ from tests.factories import small_agents
 PARAMS = parameters.init(3, small_agents.NETWORK, small_agents.SETTINGS)
 
 
-# Every call has this many frames, padded or not: one compilation each.
+# Every call is padded to this many frames, so that each function is compiled once.
 FRAMES = 1600
 
 
@@ -72,7 +72,7 @@ def latent(frames):
 
 
 def _repeat(latent, index, count):
-    """One frame of a latent, many times."""
+    """Returns one frame of a latent, repeated."""
     return jax.tree.map(
         lambda leaf: np.repeat(np.asarray(leaf)[index : index + 1], count, axis=0),
         latent,
@@ -87,7 +87,7 @@ def _stack(actions):
 
 
 def _selections(rows):
-    """Every list of distinct rows, ended by the marker or by the slots."""
+    """Yields every list of distinct rows, ended by the marker or by the last slot."""
     for length in range(small_agents.SLOTS + 1):
         for chosen in itertools.permutations(range(rows), length):
             yield [*chosen] + [small_agents.UNITS] * (small_agents.SLOTS - length)
@@ -158,7 +158,7 @@ def test_world_probabilities_sum_to_one_and_agree_with_the_logits(latent):
 
 
 def test_joint_probability_is_the_product_of_prefix_conditionals(latent, frames):
-    """Brute force: each factor from logits that have seen the arguments before it alone."""
+    """Brute force: each factor comes from logits given only the arguments before it."""
     index = int(np.argmax(frames["unit_count"]))
     rows = int(frames["unit_count"][index])
     action = {

@@ -1,4 +1,4 @@
-"""The world's head: three ways to the same distribution."""
+"""The head of the world argument: all cells, given cells and samples agree."""
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +19,7 @@ def head():
 
 @pytest.fixture(scope="module")
 def features(head):
-    # Far from uniform, or any sampler would pass.
+    # Far from uniform, since any sampler would pass on a uniform distribution.
     return 4 * jax.random.normal(jax.random.key(2), (1, SIDE * SIDE, 4))
 
 
