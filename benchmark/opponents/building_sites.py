@@ -1,8 +1,8 @@
-"""Where a town hall may stand, as far as the dataset's arrays tell.
+"""Where a town hall may stand, judging by the dataset's arrays.
 
 In: places of mineral fields and geysers, [N, 2] x and y on the grid of actions, and the
-minimap's planes. Out: places for town halls, in the order of the walk from a start. Knows
-nothing of players, money or orders.
+minimap's planes. Out: places for town halls, shortest walk from a start first. Knows nothing of
+players, money and orders.
 """
 
 import dataclasses
@@ -13,22 +13,25 @@ from numpy.typing import NDArray
 Places = NDArray[np.float64]
 Plane = NDArray[np.bool_]
 
-# World units. Half of what each takes, x and y.
+# Half of each one's width and height, in world units.
 _HALL, _FIELD, _GEYSER = (2.5, 2.5), (1.0, 0.5), (1.5, 1.5)
-_MARGIN = 3.0  # what the game keeps free between a resource and a town hall
-_ROUNDING = 0.5  # the game moves a building to its own cells, by at most that
-_LINE_LENGTH = 14.0  # fields nearer to each other than this belong to one base
-_REACH = 11.0  # a hall farther from its fields' middle than this is not at them
+_MARGIN = 3.0  # the game keeps this free between a resource and a town hall
+_ROUNDING = 0.5  # the game moves a building by at most this to its own cells
+_LINE_LENGTH = 14.0  # fields that are closer together belong to one base
+_REACH = 11.0  # a hall that is farther from the middle of its fields is useless
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Ground:
-    """What the minimap says about the ground.
+    """What the minimap shows of the ground.
 
-    buildable, pathable: now, without what is built or lies there. [H, W]
-    creep: as far as it was seen. [H, W]
-    explored: seen at some time; on other ground the game lets nobody build. [H, W]
-    ratio: minimap pixels per cell of the grid. scale: cells of the grid per world unit.
+    Attributes:
+        buildable: [H, W], where a building may stand now.
+        pathable: [H, W], where a unit may walk now.
+        creep: [H, W], creep that the player has seen.
+        explored: [H, W], seen at some time; the game refuses buildings elsewhere.
+        ratio: minimap pixels per cell of the action grid.
+        scale: cells of the action grid per world unit.
     """
 
     buildable: Plane
@@ -44,7 +47,7 @@ class Ground:
         return int(x), int(y)
 
     def is_free(self, place: Places, radius: float, *, on_creep: bool) -> bool:
-        """Returns whether a building of that half width can stand here, on creep or off it."""
+        """Returns whether a building of this half width can stand here, on creep or off it."""
         rows, columns = self.buildable.shape
         for dx in (-radius, 0.0, radius):
             for dy in (-radius, 0.0, radius):
@@ -56,11 +59,11 @@ class Ground:
         return True
 
     def is_open(self, place: Places) -> bool:
-        """Returns whether nothing is in a town hall's way here."""
+        """Returns whether a town hall's ground is free here."""
         return self._holds(self.buildable, place)
 
     def is_explored(self, place: Places) -> bool:
-        """Returns whether all of a town hall's ground has been seen."""
+        """Returns whether the player has seen all of a town hall's ground here."""
         return self._holds(self.explored, place)
 
     def _holds(self, plane: Plane, place: Places) -> bool:
@@ -73,12 +76,12 @@ class Ground:
 
 
 def walking_steps(ground: Ground, start: Places) -> NDArray[np.int64]:
-    """Returns the steps from a town hall to every minimap pixel, -1 where nobody can go.
+    """Returns the steps from a town hall to every minimap pixel; -1 where no path leads.
 
     Shape [H, W]. A step is a pixel sideways, up or down.
     """
     x, y = ground.pixel(start)
-    # The hall itself is in the way: the walk begins beside it.
+    # The hall itself blocks the way, so the walk begins beside it.
     reach = int(2 * _HALL[0] * ground.scale * ground.ratio)
     steps = np.full(ground.pathable.shape, -1, np.int64)
     steps[max(y - reach, 0) : y + reach + 1, max(x - reach, 0) : x + reach + 1] = 0
@@ -100,12 +103,12 @@ def walking_steps(ground: Ground, start: Places) -> NDArray[np.int64]:
 def town_hall_places(
     fields: Places, geysers: Places, taken: Places, ground: Ground, start: Places
 ) -> list[Places]:
-    """Returns the best place at each base where nothing is taken, the shortest walk first.
+    """Returns the best place at each free base, shortest walk first.
 
-    What is near in a straight line may be far to walk: bases lie behind cliffs.
+    Bases may lie behind cliffs, so the nearest in a straight line can be a long walk.
     """
     steps = walking_steps(ground, start)
-    found = []
+    sites: list[tuple[int, Places]] = []
     for line in _mineral_lines(fields, ground.scale):
         gaps = np.linalg.norm(line[:, None] - taken[None], axis=2)
         is_taken = (gaps <= _LINE_LENGTH * ground.scale).any()
@@ -114,32 +117,32 @@ def town_hall_places(
             continue
         x, y = ground.pixel(place)
         if steps[y, x] >= 0:
-            found.append((int(steps[y, x]), place))
-    return [place for _, place in sorted(found, key=lambda one: one[0])]
+            sites.append((int(steps[y, x]), place))
+    return [place for _, place in sorted(sites, key=lambda site: site[0])]
 
 
 def _mineral_lines(fields: Places, scale: float) -> list[Places]:
-    """Returns the fields base by base."""
-    found = []
+    """Returns the fields of each base."""
+    lines = []
     while len(fields):
         near = np.linalg.norm(fields - fields[0], axis=1) < _LINE_LENGTH * scale
-        found.append(fields[near])
+        lines.append(fields[near])
         fields = fields[~near]
-    return found
+    return lines
 
 
 def _beside(
     line: Places, fields: Places, geysers: Places, ground: Ground
 ) -> Places | None:
-    """Returns the place nearest to a base's fields where a town hall can stand."""
+    """Returns the place closest to a base's fields where a town hall can stand."""
     steps = np.arange(-_REACH, _REACH + 0.5, 0.5) * ground.scale
     around = np.stack(np.meshgrid(steps, steps), axis=-1).reshape(-1, 2)
     spots = np.rint(line.mean(0) + around)
     clear = _is_clear(spots, fields, _FIELD, ground.scale)
     clear &= _is_clear(spots, geysers, _GEYSER, ground.scale)
     spots = spots[clear]
-    # By the farthest field, not by all: where its best place is blocked a town hall goes in
-    # front of the fields, not behind them.
+    # Sorted by the farthest field, not by the mean: if the best place is blocked, the town hall
+    # goes in front of the fields, not behind them.
     walk = np.linalg.norm(spots[:, None] - line[None], axis=2).max(1, initial=0.0)
     for index in np.argsort(walk, kind="stable"):
         if ground.is_open(spots[index]):
@@ -150,7 +153,7 @@ def _beside(
 def _is_clear(
     spots: Places, resources: Places, half: tuple[float, float], scale: float
 ) -> NDArray[np.bool_]:
-    """Returns for each spot whether a town hall there keeps off all these resources."""
+    """Returns for each spot whether a town hall there is far enough from these resources."""
     kept = np.array(half) + np.array(_HALL) + _MARGIN + _ROUNDING
     gaps = np.abs(spots[:, None] - resources[None]) / scale
     return np.asarray((gaps >= kept).any(2).all(1))

@@ -18,10 +18,10 @@ COLUMN = {name: i for i, (name, _) in enumerate(specs.UNIT_COLUMNS)}
 
 
 class RandomAgent:
-    """Gives random commands to random units of its own: the floor of every ranking.
+    """Gives random commands to random units of its own: the weakest player of a ranking.
 
-    Functions are drawn uniformly from those that the settings allow, so most commands are
-    refused by the game, as a random player's would be.
+    It draws functions uniformly from those that the settings allow, so the game refuses most
+    of its commands.
     """
 
     def __init__(
@@ -34,23 +34,23 @@ class RandomAgent:
 
     @property
     def settings(self) -> ConverterSettings:
-        """Returns the settings whose observations it takes."""
+        """Returns the settings of the observations that it expects."""
         return self._settings
 
     def reset(self, seed: int, race: str) -> None:
-        """Begins a game; the race makes no difference to chance."""
+        """Begins a game; the race does not matter."""
         self._generator = np.random.default_rng(seed)
 
     def act(self, observation: Arrays) -> Arrays:
         """Returns a random function with random arguments."""
         draw = self._generator
         rows = np.flatnonzero(observation["raw_units"][:, COLUMN["alliance"]] == OWN)
-        chosen = draw.permutation(rows)[: int(draw.integers(1, 5))]
+        units = draw.permutation(rows)[: int(draw.integers(1, 5))]
         present = max(int((observation["raw_units"][:, 0] > 0).sum()), 1)
         action = no_op(self._specs, delay=int(draw.integers(1, self._max_delay_loops)))
         action["function"] = _scalar(draw.integers(0, self._settings.num_action_types))
         action["queued"] = _scalar(draw.integers(0, 2))
-        action["unit_tags"][: len(chosen)] = chosen
+        action["unit_tags"][: len(units)] = units
         action["target_unit_tag"] = _scalar(draw.integers(0, present))
         action["world"] = _scalar(
             draw.integers(0, int(self._specs["world"].maximum or 0) + 1)  # type: ignore[arg-type]  # scalar spec
@@ -59,7 +59,7 @@ class RandomAgent:
 
 
 def no_op(action_specs: dict[str, specs.ArraySpec], *, delay: int) -> Arrays:
-    """Returns the action that does nothing for `delay` loops; every argument is there."""
+    """Returns the action that does nothing for `delay` loops, with every argument present."""
     action = {
         key: np.zeros(spec.shape, spec.dtype) for key, spec in action_specs.items()
     }

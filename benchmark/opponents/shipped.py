@@ -1,8 +1,7 @@
-"""The reference opponents that ship: the six agents, trained on the embedded ladder.
+"""The six reference agents that ship with starmill, trained on the embedded game's ladder.
 
-`skirmish:bc` on the command line is the file `agents/bc.agent` beside this module, the same for
-everybody, so that two people who rate an agent on the embedded game rate it against the same
-opponents.
+In: a name like "skirmish:bc". Out: the agent's file, and how it plays. Everybody has the same
+files, so ratings on the embedded game are comparable.
 """
 
 import importlib.resources
@@ -15,14 +14,20 @@ PREFIX = "skirmish:"
 
 
 class Shipped(NamedTuple):
-    """A reference agent. file: under `agents/`. options: as after a checkpoint's "?"."""
+    """A reference agent.
+
+    Attributes:
+        file: name in `agents/`, without the ending.
+        options: how it plays, as after a checkpoint's "?".
+    """
 
     file: str
     options: str
 
 
-# Not the paper's 0.8: agents of this size give each decision of theirs a small probability
-# among the many things hands do, and sharpening makes it smaller. Games in docs/results.md.
+# Not the paper's 0.8: most actions in a game are idle ones, so agents of this size give each
+# real decision a small probability. A lower temperature makes it smaller still. The games that
+# show this are in docs/results.md.
 _AS_LEARNT = "temperature=1.0"
 AGENTS = {
     "bc": Shipped("bc", _AS_LEARNT),
@@ -35,12 +40,12 @@ AGENTS = {
 
 
 def shipped(word: str) -> tuple[Path, str]:
-    """Returns the file and the options of `skirmish:NAME`; ConfigError if there is none."""
+    """Returns the file and the options of "skirmish:NAME"; ConfigError if it does not ship."""
     name = word.removeprefix(PREFIX)
     if name not in AGENTS:
         raise errors.ConfigError(
-            f"{word!r}: expected one of {', '.join(PREFIX + known for known in AGENTS)}"
+            f"{word!r}: expected one of {', '.join(PREFIX + agent for agent in AGENTS)}"
         )
-    one = AGENTS[name]
+    agent = AGENTS[name]
     folder = importlib.resources.files("starmill.benchmark.opponents") / "agents"
-    return Path(str(folder / f"{one.file}.agent")), one.options
+    return Path(str(folder / f"{agent.file}.agent")), agent.options

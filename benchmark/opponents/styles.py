@@ -1,16 +1,21 @@
-"""What the scripted opponents want (their styles) and what each race calls it (its plan)."""
+"""What the scripted specialists aim for (their styles), and the units that each race does it with.
+
+In: nothing. Out: two tables. Knows nothing of observations and actions.
+"""
 
 import dataclasses
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Style:
-    """An idea of how to win.
+    """A way to play.
 
-    workers: to have before only soldiers are made; bases: town halls.
-    production: buildings that train soldiers.
-    attack_at: soldiers with which the attack begins; it is called off at a third of that.
-    defences: buildings that shoot, where the race has one without gas.
+    Attributes:
+        workers: number of workers; beyond it, only soldiers are trained.
+        bases: number of town halls.
+        production: number of buildings that train soldiers.
+        attack_at: number of soldiers that starts an attack; a third of it ends the attack.
+        defences: number of defensive buildings, for races that have one without gas.
     """
 
     workers: int
@@ -28,12 +33,25 @@ STYLES = {
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Plan:
-    """A race's words for the same things; unit names as in `vocab`, costs in minerals.
+class RaceUnits:
+    """The units of a race, by what they are for. Names are those of `vocab`.
 
-    soldiers_from: what trains soldiers: a building, or larva.
-    per_soldier: soldiers that one order makes.
-    near: what a building must stand close to: "" nothing, "pylon", or "creep".
+    Attributes:
+        worker: the worker.
+        hall: the town hall that workers build.
+        halls: every unit that serves as a town hall.
+        supply: what raises the supply limit.
+        production: the building that soldiers need.
+        production_cost: its cost in minerals.
+        most_production: more of these buildings are never useful.
+        soldier: the soldier, which costs no gas.
+        soldier_cost: minerals of one order.
+        soldiers_from: what trains soldiers: a building, or larvae.
+        workers_from: what trains workers.
+        near: what buildings must stand close to: "pylon", "creep", or "" for nothing.
+        defence: the defensive building; empty if the race has none without gas.
+        defence_needs: the building that it requires; empty if there is no such building.
+        functions: the action that makes each of these, by purpose.
     """
 
     worker: str
@@ -53,8 +71,8 @@ class Plan:
     functions: dict[str, str]
 
 
-PLANS = {
-    "terran": Plan(
+RACE_UNITS = {
+    "terran": RaceUnits(
         worker="Terran.SCV",
         hall="Terran.CommandCenter",
         halls=("Terran.CommandCenter", "Terran.OrbitalCommand"),
@@ -77,7 +95,7 @@ PLANS = {
             "hall": "Build_CommandCenter_pt",
         },
     ),
-    "protoss": Plan(
+    "protoss": RaceUnits(
         worker="Protoss.Probe",
         hall="Protoss.Nexus",
         halls=("Protoss.Nexus",),
@@ -102,7 +120,7 @@ PLANS = {
             "defence_needs": "Build_Forge_pt",
         },
     ),
-    "zerg": Plan(
+    "zerg": RaceUnits(
         worker="Zerg.Drone",
         hall="Zerg.Hatchery",
         halls=("Zerg.Hatchery", "Zerg.Lair", "Zerg.Hive"),
@@ -128,4 +146,5 @@ PLANS = {
         },
     ),
 }
+# Minerals.
 HALL_COST = {"terran": 400, "protoss": 400, "zerg": 300}

@@ -72,7 +72,7 @@ def play():
 
 
 def check(style, race, player):
-    wanted, plan = styles.STYLES[style], styles.PLANS[race]
+    wanted, plan = styles.STYLES[style], styles.RACE_UNITS[race]
     halls = sum(player.most.get(hall, 0) for hall in plan.halls)
     # It makes what its style lists, and does not go far beyond.
     assert player.most[plan.worker] >= 0.7 * wanted.workers
@@ -150,7 +150,7 @@ def test_a_rush_attacks_early_from_one_base(play, race):
 def test_without_a_town_hall_it_plays_on_and_builds_one(play):
     player, _ = play("rush", "terran", 2)
     units = player.last["raw_units"]
-    halls = [vocab.ids("unit_types")[name] for name in styles.PLANS["terran"].halls]
+    halls = [vocab.ids("unit_types")[name] for name in styles.RACE_UNITS["terran"].halls]
     left = units[~np.isin(units[:, random_agent.COLUMN["unit_type"]], halls)]
     bare = dict(player.last, raw_units=np.zeros_like(units))
     bare["raw_units"][: len(left)] = left
@@ -172,7 +172,7 @@ def test_an_economy_takes_a_second_base(play, race):
     player, _ = play("economy", race, 9)
     assert check("economy", race, player) == 2
     units = player.last["raw_units"]
-    halls = [vocab.ids("unit_types")[name] for name in styles.PLANS[race].halls]
+    halls = [vocab.ids("unit_types")[name] for name in styles.RACE_UNITS[race].halls]
     own = units[units[:, random_agent.COLUMN["alliance"]] == random_agent.OWN]
     own = own[np.isin(own[:, random_agent.COLUMN["unit_type"]], halls)]
     # Both are mined from: a full base has sixteen workers at its minerals.
