@@ -150,7 +150,9 @@ def test_a_rush_attacks_early_from_one_base(play, race):
 def test_without_a_town_hall_it_plays_on_and_builds_one(play):
     player, _ = play("rush", "terran", 2)
     units = player.last["raw_units"]
-    halls = [vocab.ids("unit_types")[name] for name in styles.RACE_UNITS["terran"].halls]
+    halls = [
+        vocab.ids("unit_types")[name] for name in styles.RACE_UNITS["terran"].halls
+    ]
     left = units[~np.isin(units[:, random_agent.COLUMN["unit_type"]], halls)]
     bare = dict(player.last, raw_units=np.zeros_like(units))
     bare["raw_units"][: len(left)] = left
