@@ -1,18 +1,26 @@
-"""One replay in one or two game processes: the observation streams of its players.
+"""Plays back a replay in one or two game processes: a stream of observations per player.
 
-In: a connected game, a replay's bytes, a player, and the loops on which the player acted.
-Out: (game loop, observation) as the reference's replay stream gives them, byte for byte what
-the game sent. Each process observes one player, so a game is played once per player and not,
-as in the reference, twice: its second process per player serves opponent features alone.
+In: connected games, a replay's bytes, a player, and the loops on which the player acted.
+Out: (game loop, observation) in the order of the reference's replay stream, each observation
+byte for byte what the game sent. Knows nothing of arrays.
 
-With opponent features the two processes step together over the loops of both plans, and each
-player's stream gets, at its own loops, the other's observation too. A process reports with an
-observation the actions since the previous one; those that fall on the other player's
-loops are kept and put before the player's next own observation, so nothing is lost or moved.
+A process observes one player, so a game is played once per player. The reference plays it
+twice; its second process serves opponent features alone. With opponent features, both
+players' processes step together over the loops of both plans:
 
-Departs from the reference, which does not notice these: a step that ends on another loop than
-asked, a game that ends before the last recorded action (but for a decided one that ends
-shortly before), and a stub instead of an observation raise EngineDesync, since the arrays made of them would not be the recorded game's.
+    player 1 acts on      10      25      40  60
+    player 2 acts on          18      33  40
+    both stop at       0  10  18  25  33  40  60
+    stream of 1        0  10      25      40  60    each with player 2's of the same loop
+    stream of 2        0      18      33  40        each with player 1's of the same loop
+
+An observation carries the actions since the previous one. Actions reported on a loop of the
+other player alone are kept, and come before those of the player's own next observation.
+
+Departs from the reference, which does not check that playback follows the recording. Here a
+step that ends on another loop than asked, a stub in place of an observation, and a game that
+ends before the last recorded action (unless it is decided, and ends shortly before) raise
+EngineDesync: arrays made of them would not be the recorded game's.
 """
 
 import collections
@@ -32,12 +40,12 @@ from starmill.engines import game_process
 from starmill.schema import errors, protobuf
 from starmill.schema.settings import ConverterSettings
 
-# The reference's bound on an episode, in loops; the longest replay seen has 303,109.
+# The reference's bound on an episode, in loops; the longest known replay has 303,109.
 MAX_LOOPS = 1_000_000
-# Players look around for a while after the last building fell, and those events are in the
-# file: an end up to ten seconds before the last of them is the game's own.
+# Players look around for a while after the last building has fallen, and the file has those
+# events too: a game may end up to ten seconds before the last of them.
 EARLY_END_LOOPS = 224
-# What the game answers for game_loop when only the result is left to tell.
+# The game loop of an observation in which nothing but the result is left.
 STUB_LOOP = 2**32 - 1
 _MEMORY_CHECK_EVERY = 64
 _QUEUE_LENGTH = 8
@@ -47,10 +55,14 @@ _RESULT = 2  # of PlayerResult
 Stream = Iterator[tuple[int, Observed]]
 
 
-class Seen(NamedTuple):
-    """One observation as it came.
+class Observation(NamedTuple):
+    """An observation as the game sent it.
 
-    ended: whether it brings the players' results. decided: whether they are results.
+    Attributes:
+        loop: game loop of the observation.
+        data: the serialized ResponseObservation.
+        ended: whether it has the players' results.
+        decided: whether one of these is a win, a loss or a tie.
     """
 
     loop: int
@@ -59,8 +71,8 @@ class Seen(NamedTuple):
     decided: bool
 
 
-def parse_seen(data: bytes) -> Seen:
-    """Returns what playback needs of a ResponseObservation, without parsing the rest."""
+def parse_observation(data: bytes) -> Observation:
+    """Extracts what playback needs from a ResponseObservation without parsing the rest."""
     loop, ended, decided = None, False, False
     try:
         for field in protobuf.fields(data):
@@ -75,11 +87,11 @@ def parse_seen(data: bytes) -> Seen:
         raise errors.EngineDesync("the game gave a stub instead of an observation")
     if loop is None:
         raise errors.EngineCrashed("an observation has no game loop")
-    return Seen(loop, data, ended, decided)
+    return Observation(loop, data, ended, decided)
 
 
 def game_loop(data: bytes) -> int | None:
-    """Returns the loop of a ResponseObservation, None if it has none."""
+    """Returns the game loop of a ResponseObservation; None if it has none."""
     try:
         for field in protobuf.fields(data):
             if field.number == _OBSERVATION:
@@ -90,7 +102,7 @@ def game_loop(data: bytes) -> int | None:
 
 
 def _inner(data: bytes, field: protobuf.Field, number: int) -> int | None:
-    """Returns an integer field of a message inside a message."""
+    """Returns an integer field of a message within a message."""
     for inner in protobuf.fields(data, field.start, field.end):
         if inner.number == number:
             return inner.value
@@ -98,7 +110,7 @@ def _inner(data: bytes, field: protobuf.Field, number: int) -> int | None:
 
 
 def reported_actions(data: bytes) -> bytes:
-    """Returns the `actions` of a ResponseObservation, still as fields of one."""
+    """Returns the `actions` fields of a ResponseObservation, tags included."""
     return b"".join(
         data[field.tag_start : field.end]
         for field in protobuf.fields(data)
@@ -109,7 +121,7 @@ def reported_actions(data: bytes) -> bytes:
 def interface_options(
     settings: ConverterSettings,
 ) -> sc2api_pb2.InterfaceOptions:
-    """Returns what the game is asked to show, derived as the reference does."""
+    """Returns the options that the reference derives from these settings."""
     width, height = settings.minimap
     return sc2api_pb2.InterfaceOptions(
         raw=settings.raw_settings is not None,
@@ -131,7 +143,12 @@ def interface_options(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Info:
-    """What the converter needs besides observations; wire bytes as the game sent them."""
+    """What the converter needs besides observations.
+
+    Attributes:
+        game_info: the serialized ResponseGameInfo.
+        replay_info: the serialized ResponseReplayInfo.
+    """
 
     game_info: bytes
     replay_info: bytes
@@ -140,7 +157,8 @@ class Info:
 class Player:
     """One player's view of a replay in one game process.
 
-    loops_played: game loops stepped so far, for the counters.
+    Attributes:
+        loops_played: game loops stepped so far, for the counters.
     """
 
     def __init__(
@@ -161,7 +179,7 @@ class Player:
         self.loops_played = 0
 
     def load(self, data: bytes, player_id: int, settings: ConverterSettings) -> Info:
-        """Loads the replay, at loop 0, as this player saw it."""
+        """Loads the replay as this player saw it; the game then stands at loop 0."""
         replay_info = self._client.replay_info(data)
         request = sc2api_pb2.RequestStartReplay(
             replay_data=data,
@@ -187,30 +205,32 @@ class Player:
                 f"replay needs the map {path}, which is not in $SC2PATH/Maps"
             ) from error
 
-    def observe(self) -> Seen:
-        """Returns the present observation; the one after `send_step` must be on its loop."""
+    def observe(self) -> Observation:
+        """Returns the current observation; EngineDesync if it is not on the loop stepped to."""
         self._client.send_observation()
-        seen = parse_seen(self._client.receive())
-        if seen.loop != self._loop and not (seen.ended and seen.loop < self._loop):
+        observation = parse_observation(self._client.receive())
+        if observation.loop != self._loop and not (
+            observation.ended and observation.loop < self._loop
+        ):
             raise errors.EngineDesync("a step ended on another loop than asked for")
         self._count += 1
         if self._count % _MEMORY_CHECK_EVERY == 0:
             self._check_memory()
-        return seen
+        return observation
 
     def send_step(self, loops: int) -> None:
-        """Lets the game play on; `finish_step` waits for it."""
+        """Starts a step of so many loops; `finish_step` waits for its end."""
         self._loop += loops
         self.loops_played += loops
         self._client.send_step(loops)
 
     def finish_step(self) -> None:
-        """Waits for the step that was sent."""
+        """Waits until the step has ended."""
         self._client.receive()
 
-    def is_last(self, seen: Seen) -> bool:
-        """Returns whether the game is over, or has lasted beyond all bounds."""
-        return seen.ended or seen.loop >= self._max_loops - 1
+    def is_last(self, observation: Observation) -> bool:
+        """Returns whether the game has ended, or has reached the bound on its length."""
+        return observation.ended or observation.loop >= self._max_loops - 1
 
     def _check_memory(self) -> None:
         if self._game.rss_bytes() > self._max_rss_bytes:
@@ -219,57 +239,59 @@ class Player:
     def stream(self, frames: Sequence[int]) -> Stream:
         """Yields the player's observations by the step plan of its action frames.
 
-        While the caller works on one, the game already plays on to the next.
+        While the caller works on one, the game plays to the next.
         """
         plan = timing.step_plan(frames)
         pending = False
         try:
-            seen = self.observe()
+            observation = self.observe()
             steps = _positive(plan) if plan else _endless()
             for count in steps:
-                if self.is_last(seen):
+                if self.is_last(observation):
                     break
                 self.send_step(count)
                 pending = True
-                yield seen.loop, Observed(seen.data)
+                yield observation.loop, Observed(observation.data)
                 self.finish_step()
                 pending = False
-                seen = self.observe()
-            check_end(seen, frames)
-            yield seen.loop, Observed(seen.data)
+                observation = self.observe()
+            check_end(observation, frames)
+            yield observation.loop, Observed(observation.data)
         finally:
-            if pending:  # the caller stopped early: leave the game ready for the next
+            if (
+                pending
+            ):  # the caller stopped early: make the game ready for the next replay
                 with contextlib.suppress(errors.EngineError):
                     self.finish_step()
 
 
 def _positive(plan: Sequence[int]) -> Iterator[int]:
-    # A step of 0, for a player who acts on loop 0, would observe loop 0 once more: the same
-    # observation, which replaces the first.
+    # A player who acts on loop 0 has a step of 0. It would observe loop 0 a second time, and
+    # that observation replaces the first.
     return (count for count in plan if count > 0)
 
 
 def _endless() -> Iterator[int]:
-    # A player who never acted: the reference observes every loop until the end.
+    # For a player who never acted, the reference observes every loop until the end.
     while True:
         yield 1
 
 
-def check_end(seen: Seen, frames: Sequence[int]) -> None:
+def check_end(observation: Observation, frames: Sequence[int]) -> None:
     """Raises EngineDesync if the game ended before the last recorded action.
 
-    Unless it was decided, and only shortly before.
+    A decided game may end shortly before it.
     """
-    missing = frames[-1] - seen.loop if frames else 0
-    if missing > (EARLY_END_LOOPS if seen.decided else 0):
+    missing = frames[-1] - observation.loop if frames else 0
+    if missing > (EARLY_END_LOOPS if observation.decided else 0):
         raise errors.EngineDesync("the game ended before the last recorded action")
 
 
 class Pair:
     """Both players' views in two processes that step together, for opponent features.
 
-    `streams` gives one iterator per player; they may be consumed by two threads, and are at
-    most a few observations apart.
+    `stream` gives an iterator for each player. Two threads may consume them; the streams are
+    never more than a few observations apart.
     """
 
     def __init__(
@@ -281,8 +303,8 @@ class Pair:
             1: collections.deque(),
             2: collections.deque(),
         }
-        self._open = {1: True, 2: True}  # whether somebody still wants this stream
-        self._done = {1: False, 2: False}  # whether it has had its last observation
+        self._open = {1: True, 2: True}  # whether the stream is still read
+        self._done = {1: False, 2: False}  # whether its last observation has come
         self._targets = {player: _targets(frames.get(player, [])) for player in (1, 2)}
         self._frames = frames
         self._next: dict[int, int] = {}
@@ -292,7 +314,7 @@ class Pair:
         self._failure: errors.StarmillError | None = None
 
     def stream(self, player_id: int) -> Stream:
-        """Yields one player's observations, each with the other's of the same loop."""
+        """Yields a player's observations, each with the other player's of the same loop."""
         try:
             while (item := self._item(player_id)) is not None:
                 yield item
@@ -325,44 +347,48 @@ class Pair:
                     raise
 
     def _advance(self) -> None:
-        """Plays both on to the next loop that either wants, and hands it out."""
+        """Plays both to the next loop of either plan, and queues its observations."""
         if self._started:
-            wanted = [self._next[p] for p in (1, 2) if not self._done[p]]
-            count = min(wanted) - self._loop
+            targets = [self._next[p] for p in (1, 2) if not self._done[p]]
+            count = min(targets) - self._loop
             for player in self._players:
                 player.send_step(count)
             for player in self._players:
                 player.finish_step()
             self._loop += count
         self._started = True
-        seen = {i + 1: player.observe() for i, player in enumerate(self._players)}
-        over = any(self._players[p - 1].is_last(seen[p]) for p in (1, 2))
+        observations = {
+            i + 1: player.observe() for i, player in enumerate(self._players)
+        }
+        over = any(self._players[p - 1].is_last(observations[p]) for p in (1, 2))
         for player_id in (1, 2):
             if not self._done[player_id]:
-                self._hand_out(player_id, seen, over)
+                self._queue_up(player_id, observations, over)
 
-    def _hand_out(self, player_id: int, seen: dict[int, Seen], over: bool) -> None:
-        mine, theirs = seen[player_id], seen[3 - player_id]
-        if mine.loop != theirs.loop:
+    def _queue_up(
+        self, player_id: int, observations: dict[int, Observation], over: bool
+    ) -> None:
+        own, other = observations[player_id], observations[3 - player_id]
+        if own.loop != other.loop:
             raise errors.EngineDesync("the two players' games are on different loops")
         if not over and self._next.get(player_id, 0) != self._loop:
-            self._kept[player_id] += reported_actions(mine.data)
+            self._kept[player_id] += reported_actions(own.data)
             return
-        data = self._kept[player_id] + mine.data
+        data = self._kept[player_id] + own.data
         self._kept[player_id] = b""
         target = next(self._targets[player_id], None)
         if over or target is None:
             self._done[player_id] = True
-            check_end(mine, self._frames.get(player_id, []))
+            check_end(own, self._frames.get(player_id, []))
         else:
             self._next[player_id] = target
         if self._open[player_id]:
-            self._queues[player_id].append((mine.loop, Observed(data, theirs.data)))
+            self._queues[player_id].append((own.loop, Observed(data, other.data)))
             self._lock.notify_all()
 
 
 def _targets(frames: Sequence[int]) -> Iterator[int]:
-    """Yields the loops to observe after loop 0."""
+    """Yields the loops after loop 0 that are to be observed, ascending."""
     plan = timing.step_plan(frames)
     loop = 0
     for count in _positive(plan) if plan else _endless():

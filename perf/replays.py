@@ -1,9 +1,9 @@
-"""Index rows per CPU second beside sc2reader, game events beside s2protocol, and memory.
+"""Speed of index rows against sc2reader and of game events against s2protocol; memory.
 
-The same real replays (`../shared/replays`), in the same run: sound files that sc2reader
-loads. Ours makes whole rows with `--selection unplugged`: what the selection rejects is
-spared its game events. sc2reader's `load_level=2` reads header, details and initData.
-Memory is that of `starmill index` over 100,000 files made for the purpose.
+Both sides read the same real replays (`../shared/replays`) in the same run: intact files that
+sc2reader can load. Ours makes whole rows with `--selection unplugged`, so game events of
+rejected replays are not decoded. sc2reader's `load_level=2` reads header, details and
+initData. Memory is what `starmill index` uses for 100,000 artificial files.
 """
 
 import csv
@@ -33,7 +33,7 @@ _MOST_MEMORY_MB = 1024
 
 
 def _cpu_seconds(action: Callable[[bytes], object], files: Sequence[bytes]) -> float:
-    """Returns the CPU seconds of one pass over the files: the best of a few."""
+    """Returns the CPU seconds of the fastest of a few passes over the files."""
     best = float("inf")
     for data in files:
         action(data)
@@ -70,10 +70,10 @@ def _compared(
 
 
 def _files() -> tuple[list[bytes], list[bytes]]:
-    """Returns (rejected by version or MMR, the rest) of the sound real replays."""
+    """Returns the intact real replays: (rejected by version or MMR, the rest)."""
     if not _REPLAYS.is_dir():
         raise SystemExit("perf replays: needs the real replays of ../shared/replays")
-    chosen = selection.PRESETS["unplugged"]
+    unplugged = selection.PRESETS["unplugged"]
     rejected, rest = [], []
     with (_REPLAYS / "manifest.csv").open(encoding="utf-8") as file:
         for row in csv.DictReader(file):
@@ -81,7 +81,7 @@ def _files() -> tuple[list[bytes], list[bytes]]:
             ours = replay_file.replay_row(data)
             if row["sc2reader_status"] != "ok" or ours.status != "ok":
                 continue
-            reason = selection.reject_reason(ours, chosen)
+            reason = selection.reject_reason(ours, unplugged)
             (rejected if reason in ("version", "mmr") else rest).append(data)
     return rejected, rest
 
@@ -115,14 +115,14 @@ def _frames_with_s2protocol(data: bytes) -> object:
 
 
 def _memory() -> list[Row]:
-    """Indexes many small files in a process of its own; returns its memory and speed."""
+    """Indexes many small files in a new process; returns its memory and speed."""
     base = replay_factory.replay()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "replays"
         for number in range(_FILES):
             path = folder / f"{number // 1000:03d}/{number:06d}.SC2Replay"
             path.parent.mkdir(parents=True, exist_ok=True)
-            # Bytes after the archive are allowed and make each file another replay.
+            # Bytes after the archive are allowed, and give each file an id of its own.
             path.write_bytes(base + struct.pack("<Q", number))
         out = Path(name) / "index.parquet"
         began = time.monotonic()

@@ -1,13 +1,12 @@
-"""Feeds the replay reader damaged files and watches it: `make fuzz`.
+"""Feeds damaged files to the replay reader: `make fuzz`.
 
-Every input is a function of its number, so a failure is repeated with `--first N
---inputs 1`. Inputs are made from real replays (where ../shared is there) and from made ones:
-by damaging bytes anywhere, by changing fields of the archive's encrypted tables and putting
-them back encrypted, by damaging a member's *unpacked* bytes and packing them again, and by
-hostile values of their own. The reader may only raise the project's errors, must take less
-than two seconds of CPU per input, and the process must stay under 512 MB.
+An input follows from its number, so `--first N --inputs 1` repeats a failure. Inputs come from
+real replays (if ../shared exists) and from artificial ones: with damage to any bytes, to fields
+of the archive's tables (which are then encrypted again), to a member's *unpacked* bytes (which
+are then packed again), or with members that are hostile throughout. The reader may raise the
+project's errors only, has two seconds of CPU per input, and the process 512 MB.
 
-Work runs in child processes, so that a crash of the interpreter is seen and named.
+Inputs run in child processes, so that a crash of the interpreter is noticed and named.
 """
 
 import argparse
@@ -49,8 +48,8 @@ _MEMBERS = [
     "replay.details", "replay.details.backup", "replay.initData", "replay.initData.backup",
     "replay.game.events", "replay.gamemetadata.json", "replay.tracker.events",
 ]  # fmt: skip
-# Building whole values is slow and not what reads replays in bulk: one input in so many,
-# and so many events of it.
+# Building whole values is slow, and bulk reading does not do it: one input in this many is
+# read whole, and this many of its events.
 _WHOLE_EVERY = 16
 _WHOLE_EVENTS = 40
 # Game events left in a real replay.
@@ -59,10 +58,10 @@ _EVENTS = 120
 
 @functools.cache
 def seeds() -> list[bytes]:
-    """Files to damage: made ones, real ones cut to their first events, and whole ones.
+    """Files to damage: artificial ones, and real ones, some cut to their first events.
 
-    Short event streams keep inputs cheap and put damage where it matters; everything
-    else of a real replay is as it was.
+    Short event streams keep inputs cheap and put damage where it matters. Everything else in
+    a real replay stays as it is.
     """
     found = [factory.replay(), factory.replay(pack=True)]
     found.append(factory.archive(factory.members(), factory.header(), sector_shift=0))
@@ -105,7 +104,7 @@ def _unpacked(data: bytes) -> dict[str, bytes]:
             tracker = out["replay.tracker.events"]
             out["replay.tracker.events"] = _first_tracker_events(tracker)
     except errors.StarmillError:
-        pass  # damaged already: as it is
+        pass  # it is damaged already and stays as it is
     out["header"] = archive.user_data
     return out
 
@@ -135,7 +134,7 @@ def _first_tracker_events(data: bytes) -> bytes:
 
 
 def damaged_bytes(data: bytes, rng: random.Random) -> bytes:
-    """Damage that knows nothing of the format."""
+    """Bytes changed, removed, inserted or repeated anywhere."""
     out = bytearray(data)
     for _ in range(rng.choice([1, 1, 2, 5, 20])):
         if not out:
@@ -164,14 +163,14 @@ def damaged_bytes(data: bytes, rng: random.Random) -> bytes:
 
 
 def damaged_head(data: bytes, rng: random.Random) -> bytes:
-    """Damage in the first headers, where offsets and counts are."""
+    """Damage to the headers, where offsets and counts are."""
     start = rng.choice([0, 1024])
     end = min(len(data), start + rng.choice([16, 44, 208]))
     return data[:start] + damaged_bytes(data[start:end], rng) + data[end:]
 
 
 def damaged_tables(data: bytes, rng: random.Random) -> bytes:
-    """Fields of the encrypted tables changed, and the tables encrypted again."""
+    """Changed fields in the tables, which are then encrypted again."""
     if len(data) < 1056 or data[1024:1028] != b"MPQ\x1a":
         return damaged_bytes(data, rng)
     fields = struct.unpack_from("<4s2I2H4I", data, 1024)
@@ -206,7 +205,7 @@ def _rebuilt(members: dict[str, bytes], rng: random.Random) -> bytes:
 
 
 def damaged_member(seed: int, rng: random.Random) -> bytes:
-    """One or two members damaged where decoders see it, the container sound."""
+    """Damage to one or two members in an intact archive, where decoders meet it."""
     members = dict(_members(seed))
     if not members:
         return damaged_bytes(seeds()[seed], rng)
@@ -217,7 +216,7 @@ def damaged_member(seed: int, rng: random.Random) -> bytes:
 
 
 def hostile_member(seed: int, rng: random.Random) -> bytes:
-    """A member with content made to hurt: bombs, depth, huge numbers."""
+    """A member with hostile content: bombs, deep nesting, huge numbers."""
     members = dict(_members(seed)) or {"header": factory.header(), **factory.members()}
     size = rng.choice([100] * 8 + [5000] * 8 + [200_000])
     blob = rng.choice(
@@ -281,9 +280,9 @@ def make(number: int) -> bytes:
 
 
 def read_everything(data: bytes, whole: bool = True) -> str:
-    """Reads all there is; returns the row's status. Only project errors are caught.
+    """Reads every part; returns the row's status. Catches the project's errors only.
 
-    whole: also build whole initData and events, and the steps.
+    whole: whether to build initData, events and steps as well.
     """
     row = replay_file.replay_row(data, "fuzz")
     try:
@@ -326,13 +325,13 @@ def _memory_bytes() -> int:
 
 
 def _child(first: int, count: int, pipe: object) -> None:
-    """Runs inputs first:first+count, saying before each which it is."""
+    """Runs inputs first:first+count, and announces each before it starts."""
     for number in range(first, first + count):
         pipe.send(("begin", number))
         faulthandler.dump_traceback_later(120, exit=True)  # a real hang, wall clock
         try:
             status, seconds = check(number)
-        except Exception as error:  # noqa: BLE001 - this is what is looked for
+        except Exception as error:  # noqa: BLE001 - to find these is the purpose
             pipe.send(("problem", f"input {number}: {type(error).__name__}: {error}"))
             continue
         pipe.send(("done", (status, seconds)))
@@ -346,7 +345,7 @@ def _child(first: int, count: int, pipe: object) -> None:
 
 
 class Result:
-    """What a run saw."""
+    """The outcome of a run."""
 
     def __init__(self) -> None:
         self.inputs, self.slowest, self.memory = 0, 0.0, 0
@@ -355,7 +354,7 @@ class Result:
 
 
 def run(first: int, inputs: int, seconds: float, per_child: int = 20_000) -> Result:
-    """Runs inputs in child processes until they, or the seconds, are used up."""
+    """Runs inputs in child processes until all have run or the time is over."""
     result, context = Result(), multiprocessing.get_context("spawn")
     deadline = time.monotonic() + seconds
     number, end = first, first + inputs
@@ -374,7 +373,7 @@ def run(first: int, inputs: int, seconds: float, per_child: int = 20_000) -> Res
 
 
 def _listen(reader, child, number: int, result: Result, deadline: float) -> int:
-    """Takes a child's messages until it ends; returns the next input to run."""
+    """Receives a child's messages until it ends; returns the next input to run."""
     while True:
         try:
             kind, value = reader.recv()
@@ -401,7 +400,7 @@ def _listen(reader, child, number: int, result: Result, deadline: float) -> int:
 
 
 def main() -> int:
-    """Runs the fuzzer and prints what it saw."""
+    """Runs the fuzzer and prints the outcome."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz_replays")
     parser.add_argument(
         "--first", type=int, default=0, help="number of the first input"

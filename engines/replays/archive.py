@@ -1,9 +1,14 @@
-"""Members of an MPQ archive, read from untrusted bytes.
+"""A reader of MPQ archives for untrusted files.
 
-In: the bytes of a file. Out: the user data before the archive, and members by name. Only
-what replays use is there: members that are stored, zlib'd or bzip2'd, whole or in sectors.
-Nothing is believed: tables must lie inside the file and sizes under the limits before
-anything is allocated, and every failure is a ReplayError. The listfile is not needed.
+In: the bytes of a file. Out: the user data in front of the archive, and members by name. Reads
+what replays use: members that are stored, zlib- or bzip2-compressed, whole or in sectors.
+Before anything is allocated, tables must lie within the file and sizes under the limits; every
+failure is a ReplayError. The list of names is not needed.
+
+    [user data][header ... members ... hash table, block table]   [anything]
+
+A name's hashes select an entry of the hash table, which points to one of the block table:
+where the member is, its sizes and its flags. Both tables are encrypted with their names.
 """
 
 import bz2
@@ -43,7 +48,7 @@ HASH_SLOT, HASH_A, HASH_B, HASH_TABLE_KEY = range(4)
 
 
 def _crypt_table() -> NDArray[np.uint32]:
-    """Returns the 5 x 256 constants that the format's hash and cipher are built on."""
+    """Returns the 5 x 256 constants of the format's hash and cipher."""
     table = np.zeros(0x500, np.uint32)
     seed = 0x00100001
     for i in range(256):
@@ -60,7 +65,7 @@ _CRYPT_TABLE = _crypt_table()
 
 @functools.cache
 def name_hash(name: str, kind: int) -> int:
-    """Returns the format's 32-bit hash of a member's name; case does not matter."""
+    """Returns the format's 32-bit hash of a name, which ignores case. kind: 0 to 3."""
     first, second = 0x7FED7FED, 0xEEEEEEEE
     for letter in name.upper().encode():
         first = int(_CRYPT_TABLE[kind * 256 + letter]) ^ (first + second) & 0xFFFFFFFF
@@ -70,7 +75,7 @@ def name_hash(name: str, kind: int) -> int:
 
 @checked
 def _cipher(words, key, table, decrypt):  # type: ignore[no-untyped-def]  # numba infers
-    """Returns the words en- or decrypted; sequential, as each word depends on the last."""
+    """Returns the words encrypted or decrypted. Each word depends on the one before it."""
     out = np.empty_like(words)
     first = np.uint32(key)
     second = np.uint32(0xEEEEEEEE)
@@ -86,17 +91,24 @@ def _cipher(words, key, table, decrypt):  # type: ignore[no-untyped-def]  # numb
 
 
 def encrypt_table(table: NDArray[np.uint32], name: str) -> NDArray[np.uint32]:
-    """Returns a hash or block table as an archive stores it; for tests and writers."""
+    """Returns a hash or block table as an archive stores it."""
     return _cipher(table, name_hash(name, HASH_TABLE_KEY), _CRYPT_TABLE, False)
 
 
 def decrypt_table(table: NDArray[np.uint32], name: str) -> NDArray[np.uint32]:
-    """Returns the plain words of a stored hash or block table."""
+    """Returns the words of a stored hash or block table."""
     return _cipher(table, name_hash(name, HASH_TABLE_KEY), _CRYPT_TABLE, True)
 
 
 class Block(NamedTuple):
-    """Where a member's bytes are: offset from the archive's start, sizes, flags."""
+    """An entry of the block table.
+
+    Attributes:
+        offset: of the member's bytes from the archive's start.
+        stored_size: bytes in the file.
+        size: bytes when unpacked.
+        flags: how it is stored; see the constants of this module.
+    """
 
     offset: int
     stored_size: int
@@ -107,7 +119,8 @@ class Block(NamedTuple):
 class Archive:
     """An opened archive.
 
-    user_data: the content of the user-data block (a replay's header); empty if none.
+    Attributes:
+        user_data: what stands in front of the archive (a replay's header); empty if nothing.
     """
 
     def __init__(self, data: bytes, *, max_table_entries: int) -> None:
@@ -133,7 +146,7 @@ class Archive:
         hash_table = self._table(hash_offset, hashes, HASH_TABLE, max_table_entries)
         block_table = self._table(block_offset, blocks, BLOCK_TABLE, max_table_entries)
         self._blocks: list[list[int]] = block_table.tolist()
-        # The first entry of a name counts, as in other readers.
+        # If a name has several entries, the first one counts, as in other readers.
         self._index: dict[tuple[int, int], int] = {}
         for hash_a, hash_b, _, block in hash_table.tolist():
             self._index.setdefault((hash_a, hash_b), block)
@@ -158,11 +171,11 @@ class Archive:
         return decrypt_table(words, name).reshape(-1, 4)
 
     def __contains__(self, name: str) -> bool:
-        """Returns whether a member of this name exists and has bytes."""
+        """Returns whether a member with this name exists and is not empty."""
         try:
             return self._block(name) is not None
         except errors.ReplayError:
-            return True  # it is listed, and reading it will say what is wrong
+            return True  # it is listed, and `read` says what is wrong with it
 
     def _block(self, name: str) -> Block | None:
         index = self._index.get((name_hash(name, HASH_A), name_hash(name, HASH_B)))
@@ -179,7 +192,7 @@ class Archive:
         return block
 
     def read(self, name: str, max_bytes: int) -> bytes | None:
-        """Returns a member's bytes, or None if there is no such member.
+        """Returns a member's unpacked bytes; None if there is no such member.
 
         Raises ReplayError if it is damaged or larger than max_bytes.
         """
@@ -208,7 +221,7 @@ class Archive:
         if not block.flags & COMPRESSED:
             return stored[: block.size]
         if block.flags & SINGLE_UNIT:
-            # Compression is only kept where it gains a byte.
+            # A member that compression would not have made smaller is stored as it is.
             if block.size <= block.stored_size:
                 return stored
             return _decompress(stored, block.size, name)
@@ -233,22 +246,22 @@ class Archive:
         parts = []
         left = block.size
         for begin, end in zip(offsets[:sectors], offsets[1 : sectors + 1], strict=True):
-            want = min(sector_size, left)
+            expected = min(sector_size, left)
             sector = stored[begin:end] if begin <= end <= len(stored) else b""
-            if len(sector) < want:
-                sector = _decompress(sector, want, name)
-            if len(sector) != want:
+            if len(sector) < expected:
+                sector = _decompress(sector, expected, name)
+            if len(sector) != expected:
                 raise errors.ReplayError(
                     RejectReason.CORRUPT,
-                    f"{name}: expected a sector of {want} bytes, found {len(sector)}",
+                    f"{name}: expected a sector of {expected} bytes, found {len(sector)}",
                 )
             parts.append(sector)
-            left -= want
+            left -= expected
         return b"".join(parts)
 
 
 def _read_user_data(data: bytes) -> tuple[bytes, int]:
-    """Returns the user data before the archive, and where the archive begins."""
+    """Returns the user data in front of the archive, and where the archive begins."""
     if len(data) < USER_DATA_HEADER.size:
         raise errors.ReplayError(
             RejectReason.TRUNCATED, f"file ends in its first header, at {len(data)}"
@@ -265,7 +278,7 @@ def _read_user_data(data: bytes) -> tuple[bytes, int]:
 
 
 def _decompress(stored: bytes, size: int, name: str) -> bytes:
-    """Returns exactly `size` bytes, never producing more than one beyond them."""
+    """Returns exactly `size` bytes; never unpacks more than one byte beyond them."""
     method = stored[0] if stored else -1
     try:
         if method == _ZLIB:

@@ -1,9 +1,14 @@
-"""The facts of a row, from what a replay's metadata, details and initData say.
+"""The facts in an index row: who played which map, how well, and in what kind of game.
 
-The three disagree, so each fact has one source: identity, race, result and APM are the
-metadata's (its codes do not depend on the client's language); who is human is in the
-details; ratings are the metadata's, and in 1v1 games initData's where it has none, as for
-players who chose Random. Nothing here raises: what makes no sense is None.
+In: a replay's metadata, details and lobby, decoded but untrusted. Out: fields of a
+`ReplayRow`. The three members disagree, so each fact has one source:
+
+    metadata    identity, race, result, APM (its codes do not depend on a language), rating
+    details     who is human, which slot each player has, the map
+    lobby       kind of game, observers; in 1v1 games, ratings that the metadata lacks, such
+                as those of players who chose Random
+
+Nothing here raises: a value that makes no sense becomes None.
 """
 
 import math
@@ -25,9 +30,13 @@ _CONTROL, _SLOT = 4, 9
 class Lobby(NamedTuple):
     """What a row needs of initData.
 
-    amm, competitive, cooperative: None in builds without that field.
-    slot_users: user id of each slot, None for none. slot_controls: 2 human, 3 AI.
-    slot_observes: 0 for those who play. ratings: of each user, None for none.
+    Attributes:
+        amm: whether the game was matched automatically.
+        competitive, cooperative: kind of game. All three are None in builds without them.
+        slot_users: user id of each slot; None for an empty one.
+        slot_controls: HUMAN, AI or another number, of each slot.
+        slot_observes: 0 for those who play, of each slot.
+        ratings: of each user; None for users without one.
     """
 
     amm: bool | None
@@ -40,17 +49,17 @@ class Lobby(NamedTuple):
 
 
 def text(value: Any) -> str | None:
-    """Returns a string of untrusted JSON or bytes, cut and made encodable; else None."""
+    """Returns untrusted text, cut to 256 letters that UTF-8 can encode; None if it is none."""
     if isinstance(value, bytes):
         value = value[: 4 * _MAX_TEXT].decode("utf-8", "replace")
     if not isinstance(value, str):
         return None
-    # A lone surrogate is valid JSON and cannot be written as UTF-8.
+    # A lone surrogate is valid in JSON but cannot be written as UTF-8.
     return value[:_MAX_TEXT].encode("utf-8", "replace").decode("utf-8")
 
 
 def whole(value: Any) -> int | None:
-    """Returns a whole number that fits in 32 bits; else None."""
+    """Returns a whole number that fits in 32 bits; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     if not -(1 << 31) <= value < 1 << 31 or value != int(value):
@@ -59,7 +68,7 @@ def whole(value: Any) -> int | None:
 
 
 def finite(value: Any) -> float | None:
-    """Returns a finite number; else None."""
+    """Returns a finite number; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
@@ -70,17 +79,17 @@ def finite(value: Any) -> float | None:
 
 
 def listed(metadata: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Returns the metadata's players; what is not an object is left out."""
-    found = metadata.get("Players")
-    if not isinstance(found, list):
+    """Returns the metadata's players; omits those that are not objects."""
+    players = metadata.get("Players")
+    if not isinstance(players, list):
         return []
-    return [player for player in found if isinstance(player, dict)]
+    return [player for player in players if isinstance(player, dict)]
 
 
 def slot_rating(
     slot: int | None, slot_users: Sequence[int | None], ratings: Sequence[int | None]
 ) -> int | None:
-    """Returns initData's rating of the user in a lobby slot."""
+    """Returns initData's rating of the user in a lobby slot; None if there is none."""
     if slot is None or not 0 <= slot < len(slot_users):
         return None
     user = slot_users[slot]
@@ -90,11 +99,11 @@ def slot_rating(
 def mmr(
     player: Mapping[str, Any], rating: int | None, *, one_on_one: bool
 ) -> tuple[int | None, MmrSource]:
-    """Returns a player's MMR and where it is from, or None and why.
+    """Returns a player's MMR and its source, or None and why there is none.
 
     Args:
-        player: of the metadata.
-        rating: initData's, which in team games is the team's and so not used.
+        player: as in the metadata.
+        rating: initData's; not used in team games, where it is the team's.
         one_on_one: whether two humans play each other.
     """
     value = player.get("MMR")
@@ -114,7 +123,7 @@ def mmr(
 def player_row(
     player: Mapping[str, Any] | None, rating: int | None, *, one_on_one: bool
 ) -> PlayerRow:
-    """Returns the row of a player; `player` is None where the metadata has none."""
+    """Returns a player's part of a row; `player` is None if the metadata lacks it."""
     if player is None:
         return PlayerRow(scaled_rating=rating)
     number, source = mmr(player, rating, one_on_one=one_on_one)
@@ -133,12 +142,12 @@ def player_row(
 def row_facts(
     metadata: dict[str, Any] | None, details: dict[int, Any] | None, lobby: Lobby | None
 ) -> dict[str, Any]:
-    """Returns the fields of a row that the members give; None: could not be read.
+    """Returns the fields of a row that these members give.
 
     Args:
-        metadata: the JSON of replay.gamemetadata.json.
-        details: replay.details by tag.
-        lobby: of initData.
+        metadata: the JSON object of replay.gamemetadata.json.
+        details: replay.details by tags.
+        lobby: the fields of initData. Each of the three is None if it could not be read.
     """
     facts: dict[str, Any] = {}
     title = None
@@ -190,8 +199,8 @@ def _structs(value: Any) -> list[dict[int, Any]]:
 
 
 def _map_handle(handles: Any) -> tuple[str | None, str | None]:
-    """Returns the sha256 of the map's file and the region it was published in."""
-    # The last handle is the map: "s2ma", two zero bytes, the region, 32 bytes of hash.
+    """Returns the sha256 of the map's file, and the region where the map was published."""
+    # The last handle is the map's: "s2ma", two zero bytes, the region, 32 bytes of hash.
     last = handles[-1] if isinstance(handles, list) and handles else None
     if not isinstance(last, bytes) or len(last) != 40 or last[:4] != b"s2ma":
         return None, None

@@ -1,8 +1,8 @@
-"""The types of each build's replay encoding, as s2protocol describes them.
+"""How each build encodes its replays, as s2protocol describes it.
 
-In: a base build. Out: its type table and the numbers of the types that replays begin with,
-compiled for `bitpacked`. s2protocol's own loader is not used: it needs the module `imp`,
-which Python 3.12 removed. A build that s2protocol does not have is a ReplayError.
+In: a base build. Out: its type table, also compiled for `event_scan`, and the types that
+members and events begin with. A build that s2protocol does not describe is a ReplayError.
+s2protocol's own loader is not used: it needs the module `imp`, which Python 3.12 removed.
 """
 
 import dataclasses
@@ -23,7 +23,7 @@ from starmill.schema.reasons import RejectReason
 _MODULE = re.compile(r"protocol(\d+)\.py")
 _KIND = re.compile(r"NNet\.Game\.S(\w+)Event")
 
-# The fields of initData that a row needs: (field, a field beside it in the same struct).
+# The fields of initData that a row needs, each with another field of the same struct.
 AMM, COMPETITIVE, COOPERATIVE, RATING, CONTROL, USER, OBSERVE = range(7)
 _INIT_DATA_FIELDS = (
     ("m_amm", "m_battleNet"),
@@ -40,12 +40,18 @@ _INIT_DATA_FIELDS = (
 class Protocol:
     """How one build encodes replays.
 
-    types: s2protocol's table. program: the same, compiled.
-    details, init_data: the type of each member; None if the build lacks it.
-    event_types, tracker_types: event id -> (type, s2protocol's name).
-    event_type_numbers: the same as an array, -1 for unknown ids; kinds: event id -> kind.
-    delta, user, event_id: types at the start of each game event; None: not described.
-    tracker_id: type of a tracker event's id; None in builds without tracker events.
+    Attributes:
+        base_build: of the game.
+        types: s2protocol's type table. Types are numbers: places in it.
+        program: the same table, compiled; captures the fields AMM to OBSERVE of initData.
+        header, details, init_data: type of each member.
+        event_types: (type, s2protocol's name) of each game event, by event id.
+        event_type_numbers: type of each game event; -1 for ids without one, [ids].
+        kinds: short name of each game event, like "CameraUpdate", by event id.
+        delta: type of the loops since the previous event.
+        user, event_id: types of an event's user and id; None where s2protocol has none.
+        tracker_types: (type, s2protocol's name) of each tracker event, by event id.
+        tracker_id: type of a tracker event's id; None in builds without such events.
     """
 
     base_build: int
@@ -75,13 +81,13 @@ def _folder() -> Path:
 @functools.cache
 def builds() -> tuple[int, ...]:
     """Returns the base builds that s2protocol describes, ascending."""
-    found = (_MODULE.fullmatch(path.name) for path in _folder().iterdir())
-    return tuple(sorted(int(match.group(1)) for match in found if match))
+    matches = (_MODULE.fullmatch(path.name) for path in _folder().iterdir())
+    return tuple(sorted(int(match.group(1)) for match in matches if match))
 
 
 @functools.cache
 def protocol(base_build: int) -> Protocol:
-    """Returns the protocol of exactly this build; ReplayError if there is none."""
+    """Returns the protocol of this very build; ReplayError if there is none."""
     if base_build not in builds():
         raise errors.ReplayError(
             RejectReason.NO_PROTOCOL,
@@ -112,7 +118,7 @@ def protocol(base_build: int) -> Protocol:
 
 
 def load_module(base_build: int) -> types.ModuleType:
-    """Returns s2protocol's module of a build, loaded without its own loader."""
+    """Returns s2protocol's module of a build, without the use of its loader."""
     path = _folder() / f"protocol{base_build:05d}.py"
     spec = importlib.util.spec_from_file_location(f"_s2protocol_{base_build}", path)
     if spec is None or spec.loader is None:

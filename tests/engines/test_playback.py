@@ -154,13 +154,13 @@ def test_a_stub_is_no_observation():
     stub.observation.game_loop = 2**32 - 1
     stub.player_result.add(player_id=1, result=sc2api_pb2.Victory)
     with pytest.raises(errors.EngineDesync, match="stub"):
-        playback.parse_seen(stub.SerializeToString())
+        playback.parse_observation(stub.SerializeToString())
 
 
 @pytest.mark.parametrize("data", [b"", b"\x1a\x00", b"\x1a\x7f", b"\xff"])
 def test_what_is_no_observation_is_a_crash(data):
     with pytest.raises(errors.EngineCrashed):
-        playback.parse_seen(data)
+        playback.parse_observation(data)
 
 
 def test_a_game_that_grows_too_large_is_given_up():
