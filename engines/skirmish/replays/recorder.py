@@ -18,11 +18,9 @@ from starmill.engines.replays import archive_writer
 from starmill.engines.skirmish import versions
 from starmill.engines.skirmish.replays import (
     input_events,
+    members,
     streams,
     tracker_events,
-)
-from starmill.engines.skirmish.replays import (
-    members as replay_members,
 )
 from starmill.engines.skirmish.simulation.game import (
     CameraMove,
@@ -50,7 +48,7 @@ class Recorder:
     def __init__(
         self,
         game: Game,
-        participants: tuple[replay_members.Participant, replay_members.Participant],
+        participants: tuple[members.Participant, members.Participant],
         version: versions.Version,
     ) -> None:
         self._game = game
@@ -58,7 +56,7 @@ class Recorder:
         self._version = version
         self._selections = input_events.Selections()
         self._writer = input_events.EventWriter(self._unit)
-        self._events = list(replay_members.opening_events(version))
+        self._events = list(members.opening_events(version))
         self._tracker = tracker_events.Tracker(game)
         self._actions = {1: 0, 2: 0}
         self.left: int | None = None
@@ -107,26 +105,24 @@ class Recorder:
             for player in (first, 3 - first):
                 leave = Leave(player)
                 events += self._writer.write(game.loop, leave)
-        facts = replay_members.Facts(
+        facts = members.Facts(
             game=game,
             participants=self._participants,
             version=self._version,
             apm=(apm[0], apm[1]),
         )
-        members = {
-            "replay.attributes.events": replay_members.attributes(facts),
-            "replay.details": streams.details(replay_members.details(facts)),
+        contents = {
+            "replay.attributes.events": members.attributes(facts),
+            "replay.details": streams.details(members.details(facts)),
             "replay.game.events": streams.game_events(events),
-            "replay.gamemetadata.json": replay_members.metadata(facts),
-            "replay.initData": streams.init_data(replay_members.init_data(facts)),
-            "replay.message.events": streams.message_events(
-                replay_members.opening_messages()
-            ),
+            "replay.gamemetadata.json": members.metadata(facts),
+            "replay.initData": streams.init_data(members.init_data(facts)),
+            "replay.message.events": streams.message_events(members.opening_messages()),
             "replay.tracker.events": streams.tracker_events(self._tracker.events()),
             SETUP_MEMBER: self._setup(),
         }
-        header = streams.header(replay_members.header(facts))
-        return archive_writer.write(members, header)
+        header = streams.header(members.header(facts))
+        return archive_writer.write(contents, header)
 
     def _setup(self) -> bytes:
         game = self._game

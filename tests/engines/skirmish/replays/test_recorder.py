@@ -10,15 +10,11 @@ import pytest
 
 from starmill.converters import protos
 from starmill.engines.skirmish.replays import (
-    input_events,
+    reader,
     streams,
-)
-from starmill.engines.skirmish.replays import (
-    reader as replay_reader,
 )
 from starmill.engines.skirmish.server import replay_playback
 from starmill.engines.skirmish.simulation import game
-from starmill.schema import errors
 from tests.factories import games
 
 
@@ -32,7 +28,7 @@ def _archive(data):
 
 
 def test_inputs_come_back_as_they_were_played(played):
-    recording = replay_reader.read(played.replay)
+    recording = reader.read(played.replay)
     leave = recording.inputs.pop(played.loops)
     assert recording.inputs == played.inputs
     assert leave == [game.Leave(2)]
@@ -46,7 +42,7 @@ def test_inputs_come_back_as_they_were_played(played):
 
 
 def test_a_rerun_has_the_same_state_at_every_hundredth_loop_and_the_end(played):
-    recording = replay_reader.read(played.replay)
+    recording = reader.read(played.replay)
     again = replay_playback.ReplayPlayback(recording, 1)
     seen = {}
     while not again.ended:
@@ -62,7 +58,7 @@ def test_a_rerun_has_the_same_state_at_every_hundredth_loop_and_the_end(played):
 
 
 def test_odd_steps_reach_the_same_state(played):
-    recording = replay_reader.read(played.replay)
+    recording = reader.read(played.replay)
     again = replay_playback.ReplayPlayback(recording, 2)
     for count in (0, 1, 7, 92, 1, 399):
         again.step(count)
@@ -183,75 +179,3 @@ def test_pysc2_finds_the_loops_that_were_played(played):
             if any(isinstance(i, game.CameraMove) for i in items)
         }
         assert extra <= cameras
-
-
-def test_repeated_commands_are_written_as_the_game_writes_them():
-    selections = input_events.Selections()
-    writer = input_events.EventWriter(lambda tag: (48, 1, 10.0, 20.0))
-    tags = (262145, 524289)
-    given = [
-        game.UnitCommand(1, 23, tags, target_point=(10.0, 20.0)),
-        game.UnitCommand(1, 23, tags, target_point=(11.5, 20.0)),
-        game.UnitCommand(1, 23, tags, target_point=(11.5, 20.0)),
-        game.UnitCommand(1, 23, tags, target_tag=786433),
-        game.UnitCommand(1, 23, tags, target_tag=786434),
-    ]
-    events = [e for item in selections.admit(given) for e in writer.write(4, item)]
-    assert [event[2] for event in events] == [
-        "SelectionDelta",
-        "Cmd",
-        "CmdUpdateTargetPoint",
-        "CommandManagerState",
-        "CommandManagerState",
-        "Cmd",
-        "CmdUpdateTargetUnit",
-        "CommandManagerState",
-    ]
-    data = streams.game_events(events)
-    reader = input_events.EventReader()
-    read = [reader.read(e) for e in streams.PROTOCOL.decode_replay_game_events(data)]
-    assert [item for item in read if item is not None][1:] == given
-
-
-def test_selections_survive_the_file_however_they_change():
-    selections = input_events.Selections()
-    writer = input_events.EventWriter(lambda tag: (tag % 7, 1, 1.0, 1.0))
-    given = [
-        game.Select(1, (5, 6, 7)),
-        game.Select(1, (5, 7)),
-        game.Select(1, (5, 7, 9, 11)),
-        game.ControlGroup(1, 3, game.SET),
-        game.Select(1, (9, 5)),
-        game.Select(1, ()),
-        game.ControlGroup(1, 3, game.RECALL),
-        game.Autocast(1, 31, (5, 7, 9, 11)),
-        game.UnitCommand(1, 1, (11,), queued=True),
-        game.CameraMove(1, 33.25, 10.00390625),
-    ]
-    admitted = selections.admit(given)
-    events = [e for item in admitted for e in writer.write(0, item)]
-    reader = input_events.EventReader()
-    data = streams.game_events(events)
-    read = [reader.read(e) for e in streams.PROTOCOL.decode_replay_game_events(data)]
-    assert read == admitted
-    # Only the last command needed a selection of its own.
-    assert [i for i in admitted if i not in given] == [game.Select(1, (11,))]
-
-
-def test_points_are_brought_onto_the_files_grid_before_they_are_played():
-    selections = input_events.Selections()
-    (select, command) = selections.admit(
-        [game.UnitCommand(2, 16, (3,), target_point=(10.00001, -4.0))]
-    )
-    assert select == game.Select(2, (3,))
-    assert command.target_point == (10.0, 0.0)
-
-
-def test_a_broken_file_and_a_foreign_one_are_told_apart(played, shared):
-    with pytest.raises(errors.ReplayError) as broken:
-        replay_reader.read(played.replay[: len(played.replay) // 2])
-    assert broken.value.reason == replay_reader.BROKEN
-    real = shared / "replays/a63c91985a28e732e16ba863659af674.SC2Replay"
-    with pytest.raises(errors.ReplayError) as foreign:
-        replay_reader.read(real.read_bytes())
-    assert foreign.value.reason == replay_reader.FOREIGN
