@@ -98,7 +98,7 @@ def _has_enemy_flyers(situation: Situation) -> bool:
 
 
 def _is_blocked(situation: Situation, name: str) -> bool:
-    """Returns whether a unit cannot be made for another reason than its cost."""
+    """Returns whether something other than its cost prevents making a unit."""
     if name in _MORPHS:
         return not situation.has_tech(rules.ability_names()[_MORPHS[name]])
     for key in _training_names(name):
@@ -141,7 +141,7 @@ def _make(situation: Situation, name: str, dice: Dice) -> Intent | None:
 
 
 def _makers(situation: Situation, key: str, ability: int) -> NDArray[np.int64]:
-    """Returns the own buildings that can start making a unit now."""
+    """Returns own buildings that can start making a unit now."""
     makers = situation.of_type(*ability_makers()[key])
     if len(makers) == 0:
         return makers
@@ -176,7 +176,7 @@ def _has_free_queue(
 
 
 def _warp_spot(situation: Situation, dice: Dice) -> tuple[float, float] | None:
-    """Returns a powered point where a unit can be warped in, None if the draws missed."""
+    """Returns a powered point where a unit can be warped in, None if no draw hit one."""
     pylons = situation.of_type(_PYLON)
     world = situation.world
     for _ in range(_WARP_TRIES):

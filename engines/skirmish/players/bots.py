@@ -53,13 +53,12 @@ _BUILD_NAMES = {number: name for name, number in BUILDS.items()}
 _LEVEL_SKILL = (0.0, 0.0, 0.1, 0.22, 0.36, 0.52, 0.7, 0.94, 1.0, 1.0, 1.0)
 # Commands that people repeat although repeating them changes nothing.
 _REPEATED = frozenset({ABILITY_ATTACK, ABILITY_MOVE, ABILITY_GATHER})
-# Half the width and height of the screen, in cells.
+# How far from the camera's centre the screen reaches, in cells: sideways, and up or down.
 _CAMERA_REACH = (10.0, 7.0)
-_HOPELESS_LOOKS = (
-    5  # a human-like bot surrenders after more looks in a row without hope
-)
+# A human-like bot surrenders after more looks in a row without hope.
+_HOPELESS_LOOKS = 5
 _SEED_FACTOR = 2654435761  # spreads neighbouring seeds apart
-_GROUPS = 6  # of which an idle bot recalls one at random
+_GROUPS = 6  # an idle bot recalls one of the first six at random
 
 
 class Level(NamedTuple):
@@ -347,7 +346,7 @@ class Bot:
         return self._glance(self._front, loop, player)
 
     def _glance(self, front: tactics.Front, loop: int, player: int) -> int:
-        """Looks at the own base or the target, and recalls a control group."""
+        """Looks at its start location or its target, and recalls a control group."""
         dice = self._dice
         x, y = front.target if front.attacking and dice.chance(0.5) else front.start
         x, y = x + dice.below(17) - 8.0, y + dice.below(13) - 6.0
@@ -374,9 +373,9 @@ def _natural_second(
 
 # (MMR, skill): how well a player of this rating plays, with straight lines between the points.
 _MMR_SKILL = ((1000, 0.0), (2500, 0.2), (7000, 0.8), (8500, 1.0))
-# (MMR, skill per point): the difference in skill that wins as often as Elo says a point of MMR does,
-# fitted to ladder games at two ratings, with a straight line between them. It grows because the
-# results of good players depend less on skill.
+# (MMR, skill per point): the difference in skill that wins as often as Elo says that a point of
+# MMR does. Fitted to ladder games at two ratings, with a straight line between them. It grows
+# because the results of good players depend less on skill.
 _GAP_PER_MMR = ((2500, 0.00042), (7000, 0.00100))
 
 

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from starmill.engines.skirmish.simulation import ids
 
-# Ability ids that a player's commands carry. All but Smart and Move are general ids: the game turns
-# each into the specific ability of the unit that receives it (a roach's burrow, a zergling's burrow).
-# Other abilities are looked up by name in `rules.ability_names()`.
+# Ability ids of commands. All but SMART and MOVE_EXACT are general ids: the game turns each into
+# the specific ability of the unit that receives it, such as a roach's or a zergling's burrowing.
+# Bots look up other abilities by name in `rules.ability_names()`.
 ABILITY_SMART = ids.ABILITY_SMART
 ABILITY_MOVE_EXACT = ids.ABILITY_MOVE
 ABILITY_BURROW_DOWN = 3661

@@ -41,22 +41,37 @@ class Situation:
     "index" is a position in them.
 
     Attributes:
-        game, player, loop, world: the game, the player's number (1 or 2), the game loop, and the
-            game's arrays.
+        game: the game.
+        player: the player's number, 1 or 2.
+        loop: the game loop.
+        world: the game's arrays.
         rows: rows of the own units in the world's arrays.
         own: the own units' records (`records.UNIT`).
-        types, finished, x, y, tags: unit type, whether it is built, position, tag.
-        orders, first_order: number of orders, and the ability id of the first (0 if none).
+        types: unit types of the own units.
+        finished: whether they are completely built.
+        x: their x coordinates.
+        y: their y coordinates.
+        tags: their tags.
+        orders: their numbers of orders.
+        first_order: ability ids of their first orders; 0 if they have none.
         enemies: records of the enemy units that the player sees and detects.
         has_hidden_enemies: whether a cloaked enemy is in sight that nothing detects.
         race: TERRAN, ZERG or PROTOSS.
-        minerals, vespene: what is left to spend. Each intent takes its cost from it.
-        food_used, food_cap, food_army: supply in use, available, and used by the army.
-        counts, pending: finished and unfinished own units, by unit type.
-        unit_rules, abilities: the rules' tables, by unit type and ability id.
-        halls, workers, army: indices of finished town halls, workers, finished fighting units.
-        larvae_used, planned_units, busy: what the intents so far use up: number of larvae,
-            number of units by name, indices of units that make or build something.
+        minerals: minerals left to spend; each intent takes its cost from them.
+        vespene: vespene left to spend, likewise.
+        food_used: supply in use.
+        food_cap: supply available.
+        food_army: supply that the army uses.
+        counts: finished own units by unit type.
+        pending: unfinished own units by unit type.
+        unit_rules: the rules' table by unit type.
+        abilities: the rules' table by ability id.
+        halls: indices of finished town halls.
+        workers: indices of workers.
+        army: indices of finished fighting units.
+        larvae_used: number of larvae that the intents so far use.
+        planned_units: number of units that the intents so far make, by name.
+        busy: indices of units that the intents so far use to make or build something.
     """
 
     def __init__(self, game: Game, player: int) -> None:
@@ -125,7 +140,7 @@ class Situation:
         return np.flatnonzero(match & self.finished if finished else match)
 
     def named(self, *names: str) -> NDArray[np.int64]:
-        """Returns the indices of finished own units of types of these names."""
+        """Returns the indices of finished own units, by the names of their types."""
         return self.of_type(*(rules.unit_id(name) for name in names))
 
     def engaged(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:

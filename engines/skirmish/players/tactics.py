@@ -36,7 +36,8 @@ class Front:
     Attributes:
         wave: supply of the army at which the next attack starts.
         control: how well the army is led, 0 to 1.
-        start, enemy_start: (x, y) of the two start locations.
+        start: (x, y) of the player's start location.
+        enemy_start: (x, y) of the enemy's start location.
         attacking: whether the army is on the attack.
         target: (x, y) that it attacks; meaningless unless attacking.
         last_order: loop of the last order to the whole army.

@@ -58,7 +58,8 @@ class Flags:
         port: the port to listen on.
         listen: the address to listen on.
         data_dir: the installation's folder; "" if there is none.
-        temp_dir, data_version: accepted and ignored.
+        temp_dir: accepted and ignored.
+        data_version: accepted and ignored.
         base_build: the build of the version to be; the launcher passes it.
     """
 
@@ -151,7 +152,7 @@ class Client:
         """Yields the bytes of each message, text or binary, until the client is gone."""
         parts: list[bytes] = []
         while (event := self._next_event()) is not None:
-            # Some clients send requests in text frames although they are not UTF-8: do not decode them.
+            # Do not decode text frames: some clients send requests in them, which are not UTF-8.
             if not isinstance(event, Frame) or event.opcode not in (
                 Opcode.TEXT,
                 Opcode.BINARY,

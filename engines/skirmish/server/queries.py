@@ -92,7 +92,10 @@ def _pathing(game: Game, question: query_pb2.RequestQueryPathing) -> float:
 def path_length(
     walkable: np.ndarray, start: tuple[float, float], end: tuple[float, float]
 ) -> float:
-    """Returns the length of the shortest path over walkable cells [H/2, W/2], 0 if there is none."""
+    """Returns the length of the shortest path, 0 if there is none.
+
+    walkable: the coarse grid, shape [H/2, W/2] for a map of H times W cells.
+    """
     height, width = walkable.shape
     first = (int(start[1] // _CELL), int(start[0] // _CELL))
     last = (int(end[1] // _CELL), int(end[0] // _CELL))

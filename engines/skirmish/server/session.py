@@ -102,10 +102,8 @@ class Session:
             self._check_state(kind, states)
             self._keep_time()
             return method(self, request)
-        except (
-            RequestError,
-            UnicodeDecodeError,
-        ) as error:  # or a string that is not UTF-8
+        # UnicodeDecodeError: a string that is not UTF-8.
+        except (RequestError, UnicodeDecodeError) as error:
             return sc2api_pb2.Response(error=[str(error)]).SerializeToString()
 
     def _check_state(self, kind: str, states: tuple[int, ...]) -> None:
