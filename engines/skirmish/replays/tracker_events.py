@@ -70,8 +70,8 @@ class Tracker:
     def watch(self) -> np.ndarray:
         """Takes the game's new events and returns them (`records.EVENT` rows).
 
-        Also takes statistics if the loop is a multiple of STATS_PERIOD, and only then: the file must
-        not depend on how often the game was watched.
+        Also takes statistics if the loop is a multiple of STATS_PERIOD, and only then. If it is
+        called on all of these loops, further calls on others do not change the file.
         """
         events = self._game.take_events()
         for row in events:

@@ -8,17 +8,22 @@ import pytest
 
 from starmill.engines.skirmish.replays import reader, streams, tracker_events
 from starmill.engines.skirmish.simulation import game, records, rules
-from tests.factories import arena, games
+from tests.factories import arena, short_games
 
 
 @pytest.fixture(scope="module")
-def played():
-    return games.played()
+def replay():
+    return short_games.short_game(4, loops=700)
 
 
 @pytest.fixture(scope="module")
-def events(played):
-    archive = mpyq.MPQArchive(io.BytesIO(played.replay))
+def recording(replay):
+    return reader.read(replay)
+
+
+@pytest.fixture(scope="module")
+def events(replay):
+    archive = mpyq.MPQArchive(io.BytesIO(replay))
     data = archive.read_file("replay.tracker.events")
     decoded = collections.defaultdict(list)
     for event in streams.PROTOCOL.decode_replay_tracker_events(data):
@@ -27,9 +32,8 @@ def events(played):
     return decoded
 
 
-def _again(played, until):
+def _again(recording, until):
     """Plays the recorded inputs up to a loop and returns the game."""
-    recording = reader.read(played.replay)
     again = recording.new_game()
     while again.loop < until:
         again.step(recording.inputs.get(again.loop, []))
@@ -40,31 +44,41 @@ def _tag(event):
     return event["m_unitTagIndex"] << records.TAG_SHIFT | event["m_unitTagRecycle"]
 
 
-def test_units_that_began_and_did_not_die_are_alive_at_the_end(played, events):
+def test_units_that_began_and_did_not_die_are_alive_at_the_end(recording, events):
     began = {_tag(event) for event in events["UnitBorn"] + events["UnitInit"]}
     died = {_tag(event) for event in events["UnitDied"]}
-    units = _again(played, played.loops).world.units
+    units = _again(recording, recording.loops).world.units
     alive = set(units["tag"][units["alive"] == 1].tolist())
     assert died <= began
     assert began - died == alive
 
 
-def test_units_have_their_names_owners_and_places(events):
+def test_units_have_their_names_owners_and_places(recording, events):
     start = [event for event in events["UnitBorn"] if event["_gameloop"] == 0]
     count = collections.Counter(
         (event["m_controlPlayerId"], event["m_unitTypeName"]) for event in start
     )
-    assert count[1, b"SCV"] == count[2, b"Drone"] == 12
-    assert count[1, b"CommandCenter"] == count[2, b"Hatchery"] == 1
-    assert all(event["m_controlPlayerId"] in (0, 1, 2) for event in start)
+    workers = {1: b"SCV", 2: b"Drone", 3: b"Probe"}
+    halls = {1: b"CommandCenter", 2: b"Hatchery", 3: b"Nexus"}
+    for player, setup in enumerate(recording.players, start=1):
+        assert count[player, workers[setup.race]] == 12
+        assert count[player, halls[setup.race]] == 1
+        (hall,) = [
+            e
+            for e in start
+            if e["m_unitTypeName"] == halls[setup.race]
+            and e["m_controlPlayerId"] == player
+        ]
+        x, y = recording.game_map.starts[setup.start]
+        assert (hall["m_x"], hall["m_y"]) == (int(x), int(y))
     assert count[0, b"MineralField"] > 0
 
 
-def test_statistics_come_every_160_loops_and_at_the_end(played, events):
+def test_statistics_come_every_160_loops_and_at_the_end(recording, events):
     loops = sorted({event["_gameloop"] for event in events["PlayerStats"]})
-    regular = list(range(160, played.loops + 1, tracker_events.STATS_PERIOD))
-    assert loops == sorted({*regular, played.loops})
-    again = _again(played, 480)
+    regular = list(range(160, recording.loops + 1, tracker_events.STATS_PERIOD))
+    assert loops == sorted({*regular, recording.loops})
+    again = _again(recording, 480)
     for event in events["PlayerStats"]:
         if event["_gameloop"] == 480:
             state = again.world.players[event["m_playerId"]]
