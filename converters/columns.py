@@ -1,228 +1,75 @@
-"""An observation message as columns: what the arrays are made of, read straight from bytes.
+"""An observation message as columns: the numbers that arrays are made of, read from bytes.
 
-In: the wire bytes of a ResponseObservation. Out: `Columns`, buffers that are filled anew by
-each message and grow when one needs more. Knows the message's fields, not what becomes of
-them. Tags, which are 64 bits unsigned, are kept as the int64 of the same bits.
+In: the wire bytes of a ResponseObservation. Out: `Columns`, buffers that each message fills
+again and that grow when a message needs more. `message_fields` says what is read; this module
+does not know what becomes of it. Tags are unsigned 64-bit numbers, kept as the int64 of the
+same bits.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from starmill.converters import protos, wire
+from starmill.converters import wire
+from starmill.converters.message_fields import (
+    ACTIONS_FIELD,
+    ALLIANCE,
+    BUFF_0,
+    BUFF_1,
+    BUFFS,
+    BUFFS_FIELD,
+    CAMERA_FIELD,
+    CARRIER,
+    DISPLAY_TYPE,
+    EFFECT_ALLIANCE,
+    EFFECT_RADIUS,
+    EFFECT_TABLE,
+    EFFECT_X,
+    EFFECTS,
+    FEATURE_LAYERS_TABLE,
+    GAME_LOOP,
+    GRAMMAR,
+    IMAGE_SIZE_FIELD,
+    IMAGE_TABLE,
+    LENGTH,
+    MAX_RECORDS,
+    MINIMAP_TABLE,
+    OBSERVATION_TABLE,
+    ORDER_0,
+    ORDER_TABLE,
+    ORDERS,
+    ORDERS_FIELD,
+    PASSENGER_TABLE,
+    PASSENGERS,
+    PLANE_ROWS,
+    PLAYER_COMMON_FIELD,
+    PLAYER_COMMON_TABLE,
+    PLAYER_FIELD,
+    PLAYER_RAW_TABLE,
+    POINT2_TABLE,
+    POINT_TABLE,
+    POS_FIELD,
+    PROGRESS_0,
+    PROGRESS_1,
+    RAW_FIELD,
+    RAW_TABLE,
+    RESPONSE_TABLE,
+    SELF,
+    SIZE_TABLE,
+    START,
+    UNIT_TABLE,
+    UNITS,
+    UNITS_FIELD,
+    UPGRADES,
+    VISIBLE,
+    X,
+)
 from starmill.schema import errors
 from starmill.schema.compilation import compiled, inlined
 
-# Columns of a unit's integers.
-UNIT_INTEGERS = (
-    "display_type",
-    "alliance",
-    "tag",
-    "unit_type",
-    "owner",
-    "cloak",
-    "is_selected",
-    "is_on_screen",
-    "is_blip",
-    "is_powered",
-    "is_active",
-    "attack_upgrade_level",
-    "armor_upgrade_level",
-    "shield_upgrade_level",
-    "mineral_contents",
-    "vespene_contents",
-    "is_hallucination",
-    "add_on_tag",
-    "cargo_space_taken",
-    "cargo_space_max",
-    "assigned_harvesters",
-    "ideal_harvesters",
-    "buff_duration_remain",
-    "buff_duration_max",
-)
-(
-    DISPLAY_TYPE,
-    ALLIANCE,
-    TAG,
-    UNIT_TYPE,
-    OWNER,
-    CLOAK,
-    IS_SELECTED,
-    IS_ON_SCREEN,
-    IS_BLIP,
-    IS_POWERED,
-    IS_ACTIVE,
-    ATTACK_UPGRADE_LEVEL,
-    ARMOR_UPGRADE_LEVEL,
-    SHIELD_UPGRADE_LEVEL,
-    MINERAL_CONTENTS,
-    VESPENE_CONTENTS,
-    IS_HALLUCINATION,
-    ADD_ON_TAG,
-    CARGO_SPACE_TAKEN,
-    CARGO_SPACE_MAX,
-    ASSIGNED_HARVESTERS,
-    IDEAL_HARVESTERS,
-    BUFF_DURATION_REMAIN,
-    BUFF_DURATION_MAX,
-    # Not fields of the message but gathered from it.
-    HAS_ADD_ON_TAG,
-    ORDERS,
-    ORDER_0,
-    ORDER_1,
-    ORDER_2,
-    ORDER_3,
-    BUFFS,
-    BUFF_0,
-    BUFF_1,
-) = range(len(UNIT_INTEGERS) + 9)
-# Columns of a unit's floats.
-UNIT_FLOATS = (
-    "health",
-    "shield",
-    "energy",
-    "health_max",
-    "shield_max",
-    "energy_max",
-    "facing",
-    "radius",
-    "build_progress",
-    "weapon_cooldown",
-)
-(
-    HEALTH,
-    SHIELD,
-    ENERGY,
-    HEALTH_MAX,
-    SHIELD_MAX,
-    ENERGY_MAX,
-    FACING,
-    RADIUS,
-    BUILD_PROGRESS,
-    WEAPON_COOLDOWN,
-    X,
-    Y,
-    PROGRESS_0,
-    PROGRESS_1,
-) = range(len(UNIT_FLOATS) + 4)
-# Passengers: integers, then floats in the first six columns of a unit's.
-PASSENGER_TAG, PASSENGER_TYPE, CARRIER = range(3)
-# Effects, one record per position.
-EFFECT_ID, EFFECT_ALLIANCE, EFFECT_OWNER = range(3)
-EFFECT_RADIUS, EFFECT_X, EFFECT_Y = range(3)
-# The message's single numbers: `player_common` in the order of the `player` array, whose
-# first entry is not the player id; then the loop.
-PLAYER_FIELDS = (
-    "player_id",
-    "minerals",
-    "vespene",
-    "food_used",
-    "food_cap",
-    "food_army",
-    "food_workers",
-    "idle_worker_count",
-    "army_count",
-    "warp_gate_count",
-    "larva_count",
-)
-PLAYER_ID = 0
-GAME_LOOP = len(PLAYER_FIELDS)
-# A minimap plane.
-BITS_PER_PIXEL, SIZE_X, SIZE_Y, START, LENGTH = range(5)
-# What is counted.
-UNITS, PASSENGERS, EFFECTS, UPGRADES = range(4)
-# More records of a kind than any game has; a limit on what a crafted message can allocate.
-MAX_RECORDS = 1 << 17
-
-VISIBLE, SELF = 1, 1
 # What `_read` returns where the bytes are a message.
 _READ, _NO_ROOM = -1, -2
-
-_GRAMMAR = wire.grammar(protos.sc2api_pb2.ResponseObservation.DESCRIPTOR)
-_RESPONSE = wire.reading(
-    protos.sc2api_pb2.ResponseObservation.DESCRIPTOR, {}, ("observation",)
-)
-_OBSERVATION = wire.reading(
-    protos.sc2api_pb2.Observation.DESCRIPTOR,
-    {"game_loop": GAME_LOOP},
-    ("player_common", "raw_data", "feature_layer_data"),
-)
-_PLAYER_COMMON = wire.reading(
-    protos.sc2api_pb2.PlayerCommon.DESCRIPTOR,
-    {name: column for column, name in enumerate(PLAYER_FIELDS)},
-)
-_RAW = wire.reading(
-    protos.raw_pb2.ObservationRaw.DESCRIPTOR,
-    {},
-    ("player", "units", "effects"),
-)
-_PLAYER_RAW = wire.reading(
-    protos.raw_pb2.PlayerRaw.DESCRIPTOR, {}, ("camera", "upgrade_ids")
-)
-_UNIT = wire.reading(
-    protos.raw_pb2.Unit.DESCRIPTOR,
-    {name: column for column, name in enumerate(UNIT_INTEGERS)}
-    | {name: column for column, name in enumerate(UNIT_FLOATS)},
-    ("pos", "orders", "buff_ids", "passengers"),
-    presence={"add_on_tag": HAS_ADD_ON_TAG},
-)
-_ORDER = wire.reading(
-    protos.raw_pb2.UnitOrder.DESCRIPTOR, {"ability_id": 0, "progress": 0}
-)
-_PASSENGER = wire.reading(
-    protos.raw_pb2.PassengerUnit.DESCRIPTOR,
-    {"tag": PASSENGER_TAG, "unit_type": PASSENGER_TYPE}
-    | {name: column for column, name in enumerate(UNIT_FLOATS[:6])},
-)
-_EFFECT = wire.reading(
-    protos.raw_pb2.Effect.DESCRIPTOR,
-    {
-        "effect_id": EFFECT_ID,
-        "alliance": EFFECT_ALLIANCE,
-        "owner": EFFECT_OWNER,
-        "radius": EFFECT_RADIUS,
-    },
-    ("pos",),
-)
-_POINT = wire.reading(protos.common_pb2.Point.DESCRIPTOR, {"x": 0, "y": 1})
-_POINT2 = wire.reading(protos.common_pb2.Point2D.DESCRIPTOR, {"x": 0, "y": 1})
-_FEATURE_LAYERS = wire.reading(
-    protos.spatial_pb2.ObservationFeatureLayer.DESCRIPTOR,
-    {},
-    ("minimap_renders",),
-)
-_MINIMAP_DESCRIPTOR = protos.spatial_pb2.FeatureLayersMinimap.DESCRIPTOR
-_MINIMAP = wire.reading(
-    _MINIMAP_DESCRIPTOR,
-    {},
-    tuple(field.name for field in _MINIMAP_DESCRIPTOR.fields),
-)
-_IMAGE = wire.reading(
-    protos.common_pb2.ImageData.DESCRIPTOR,
-    {"bits_per_pixel": BITS_PER_PIXEL},
-    ("size", "data"),
-)
-_SIZE = wire.reading(protos.common_pb2.Size2DI.DESCRIPTOR, {"x": SIZE_X, "y": SIZE_Y})
-# Minimap plane -> its row in `Columns.planes`.
-PLANE_ROWS = {field.name: field.number for field in _MINIMAP_DESCRIPTOR.fields}
-
-
-def _number(message: Any, field: str) -> int:
-    number: int = message.DESCRIPTOR.fields_by_name[field].number
-    return number
-
-
-_ACTIONS_FIELD = _number(protos.sc2api_pb2.ResponseObservation, "actions")
-_PLAYER_COMMON_FIELD = _number(protos.sc2api_pb2.Observation, "player_common")
-_RAW_FIELD = _number(protos.sc2api_pb2.Observation, "raw_data")
-_PLAYER_FIELD = _number(protos.raw_pb2.ObservationRaw, "player")
-_UNITS_FIELD = _number(protos.raw_pb2.ObservationRaw, "units")
-_CAMERA_FIELD = _number(protos.raw_pb2.PlayerRaw, "camera")
-_POS_FIELD = _number(protos.raw_pb2.Unit, "pos")
-_ORDERS_FIELD = _number(protos.raw_pb2.Unit, "orders")
-_BUFFS_FIELD = _number(protos.raw_pb2.Unit, "buff_ids")
-_IMAGE_SIZE_FIELD = _number(protos.common_pb2.ImageData, "size")
 
 
 class Columns(NamedTuple):
@@ -301,7 +148,7 @@ def _read_order(data, start, stop, unit, bits, sink):  # type: ignore[no-untyped
     order, progress = sink.scratch, sink.scratch_bits
     order[0] = 0
     progress[0] = 0
-    wire.scan(data, start, stop, _ORDER, order, progress)
+    wire.scan(data, start, stop, ORDER_TABLE, order, progress)
     if k < 4:
         unit[ORDER_0 + k] = order[0]
     if k < 2:
@@ -325,7 +172,7 @@ def _read_passenger(data, start, stop, carrier, columns, sink):  # type: ignore[
     into[:] = 0
     into[CARRIER] = carrier
     bits[:] = 0
-    wire.scan(data, start, stop, _PASSENGER, into, bits)
+    wire.scan(data, start, stop, PASSENGER_TABLE, into, bits)
 
 
 @inlined
@@ -341,14 +188,14 @@ def _read_unit(data, pos, end, columns, sink):  # type: ignore[no-untyped-def]
     unit[DISPLAY_TYPE] = VISIBLE
     unit[ALLIANCE] = SELF
     while True:
-        pos, field, start, stop = wire.scan(data, pos, end, _UNIT, unit, bits)
+        pos, field, start, stop = wire.scan(data, pos, end, UNIT_TABLE, unit, bits)
         if field == 0:
             return
-        if field == _POS_FIELD:
-            wire.scan(data, start, stop, _POINT, unit, place)
-        elif field == _ORDERS_FIELD:
+        if field == POS_FIELD:
+            wire.scan(data, start, stop, POINT_TABLE, unit, place)
+        elif field == ORDERS_FIELD:
             _read_order(data, start, stop, unit, bits, sink)
-        elif field == _BUFFS_FIELD:
+        elif field == BUFFS_FIELD:
             _read_buffs(data, start, stop, unit)
         else:
             _read_passenger(data, start, stop, index, columns, sink)
@@ -364,14 +211,14 @@ def _read_effect(data, pos, end, columns, sink):  # type: ignore[no-untyped-def]
     bits[:] = 0
     room = len(columns.effects)
     while True:
-        pos, field, start, stop = wire.scan(data, pos, end, _EFFECT, effect, bits)
+        pos, field, start, stop = wire.scan(data, pos, end, EFFECT_TABLE, effect, bits)
         if field == 0:
             break
         row = min(columns.counts[EFFECTS], room - 1)
         columns.counts[EFFECTS] += 1
         sink.effects[row, :] = 0
         point = sink.effects[row, EFFECT_X:]
-        wire.scan(data, start, stop, _POINT2, effect, point)
+        wire.scan(data, start, stop, POINT2_TABLE, effect, point)
     for row in range(first, min(columns.counts[EFFECTS], room)):
         columns.effects[row, :] = effect[:3]
         sink.effects[row, EFFECT_RADIUS] = bits[EFFECT_RADIUS]
@@ -381,11 +228,13 @@ def _read_effect(data, pos, end, columns, sink):  # type: ignore[no-untyped-def]
 def _read_player(data, pos, end, columns, sink):  # type: ignore[no-untyped-def]
     head, bits = columns.head, sink.camera
     while True:
-        pos, field, start, stop = wire.scan(data, pos, end, _PLAYER_RAW, head, bits)
+        pos, field, start, stop = wire.scan(
+            data, pos, end, PLAYER_RAW_TABLE, head, bits
+        )
         if field == 0:
             return
-        if field == _CAMERA_FIELD:
-            wire.scan(data, start, stop, _POINT, head, bits)
+        if field == CAMERA_FIELD:
+            wire.scan(data, start, stop, POINT_TABLE, head, bits)
             continue
         while start < stop:
             value, start = wire.varint(data, start)
@@ -398,13 +247,13 @@ def _read_player(data, pos, end, columns, sink):  # type: ignore[no-untyped-def]
 def _read_raw(data, pos, end, columns, sink):  # type: ignore[no-untyped-def]
     while True:
         pos, field, start, stop = wire.scan(
-            data, pos, end, _RAW, columns.head, sink.scratch_bits
+            data, pos, end, RAW_TABLE, columns.head, sink.scratch_bits
         )
         if field == 0:
             return
-        if field == _UNITS_FIELD:
+        if field == UNITS_FIELD:
             _read_unit(data, start, stop, columns, sink)
-        elif field == _PLAYER_FIELD:
+        elif field == PLAYER_FIELD:
             _read_player(data, start, stop, columns, sink)
         else:
             _read_effect(data, start, stop, columns, sink)
@@ -414,11 +263,11 @@ def _read_raw(data, pos, end, columns, sink):  # type: ignore[no-untyped-def]
 def _read_image(data, pos, end, plane, sink):  # type: ignore[no-untyped-def]
     unused = sink.scratch_bits
     while True:
-        pos, field, start, stop = wire.scan(data, pos, end, _IMAGE, plane, unused)
+        pos, field, start, stop = wire.scan(data, pos, end, IMAGE_TABLE, plane, unused)
         if field == 0:
             return
-        if field == _IMAGE_SIZE_FIELD:
-            wire.scan(data, start, stop, _SIZE, plane, unused)
+        if field == IMAGE_SIZE_FIELD:
+            wire.scan(data, start, stop, SIZE_TABLE, plane, unused)
         else:
             plane[START] = start
             plane[LENGTH] = stop - start
@@ -429,13 +278,13 @@ def _read_layers(data, pos, end, columns, sink):  # type: ignore[no-untyped-def]
     head, unused = columns.head, sink.scratch_bits
     while True:
         pos, field, start, stop = wire.scan(
-            data, pos, end, _FEATURE_LAYERS, head, unused
+            data, pos, end, FEATURE_LAYERS_TABLE, head, unused
         )
         if field == 0:
             return
         while True:
             start, plane, inner, inner_end = wire.scan(
-                data, start, stop, _MINIMAP, head, unused
+                data, start, stop, MINIMAP_TABLE, head, unused
             )
             if plane == 0:
                 break
@@ -446,12 +295,14 @@ def _read_layers(data, pos, end, columns, sink):  # type: ignore[no-untyped-def]
 def _read_observation(data, pos, end, columns, sink):  # type: ignore[no-untyped-def]
     head, unused = columns.head, sink.scratch_bits
     while True:
-        pos, field, start, stop = wire.scan(data, pos, end, _OBSERVATION, head, unused)
+        pos, field, start, stop = wire.scan(
+            data, pos, end, OBSERVATION_TABLE, head, unused
+        )
         if field == 0:
             return
-        if field == _PLAYER_COMMON_FIELD:
-            wire.scan(data, start, stop, _PLAYER_COMMON, head, unused)
-        elif field == _RAW_FIELD:
+        if field == PLAYER_COMMON_FIELD:
+            wire.scan(data, start, stop, PLAYER_COMMON_TABLE, head, unused)
+        elif field == RAW_FIELD:
             _read_raw(data, start, stop, columns, sink)
         else:
             _read_layers(data, start, stop, columns, sink)
@@ -473,7 +324,7 @@ def _read(data, tail, numbers, columns, sink):  # type: ignore[no-untyped-def]
     pos, end = 0, len(data)
     while True:
         pos, field, start, stop = wire.scan(
-            data, pos, end, _RESPONSE, columns.head, sink.scratch_bits
+            data, pos, end, RESPONSE_TABLE, columns.head, sink.scratch_bits
         )
         if field == 0:
             break
@@ -502,7 +353,7 @@ def reported_actions(observation: bytes) -> bytes:
     observation's own bytes.
     """
     data = np.frombuffer(observation, np.uint8)
-    found, bad = wire.gather(data, wire.tail_of(data), _GRAMMAR, _ACTIONS_FIELD)
+    found, bad = wire.gather(data, wire.tail_of(data), GRAMMAR, ACTIONS_FIELD)
     if bad >= 0:
         raise _refuse(len(data), bad)
     return bytes(found)
@@ -527,7 +378,7 @@ class Reader:
         self.data = np.frombuffer(message, np.uint8)
         tail = wire.tail_of(self.data)
         while True:
-            bad = _read(self.data, tail, _GRAMMAR, self.columns, self._sink)
+            bad = _read(self.data, tail, GRAMMAR, self.columns, self._sink)
             if bad == _READ:
                 return self.columns
             if bad >= 0:

@@ -9,14 +9,14 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from starmill.converters.columns import (
+from starmill.converters.columns import Columns
+from starmill.converters.message_fields import (
     BITS_PER_PIXEL,
     LENGTH,
     PLANE_ROWS,
     SIZE_X,
     SIZE_Y,
     START,
-    Columns,
 )
 from starmill.schema import errors, vocab
 from starmill.schema.compilation import compiled

@@ -13,14 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starmill.converters import actions, camera, geometry, minimap, protos, units
-from starmill.converters.columns import (
+from starmill.converters.columns import Columns, Reader
+from starmill.converters.message_fields import (
     GAME_LOOP,
     PLAYER_FIELDS,
     PLAYER_ID,
     TAG,
     UNITS,
-    Columns,
-    Reader,
 )
 from starmill.schema import errors, specs
 from starmill.schema.settings import ConverterSettings

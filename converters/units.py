@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from starmill.converters import camera, geometry
-from starmill.converters import columns as c
+from starmill.converters import camera, geometry, message_fields
+from starmill.converters.columns import Columns
 from starmill.schema import errors, specs, vocab
 from starmill.schema.compilation import compiled
 from starmill.schema.settings import ConverterSettings
@@ -95,65 +95,65 @@ def _fill_vitals(out, floats):  # type: ignore[no-untyped-def]
 @compiled
 def _add_on_type(tag, columns):  # type: ignore[no-untyped-def]
     """The raw type of the last unit with this tag; 0 if none."""
-    for i in range(columns.counts[c.UNITS] - 1, -1, -1):
-        if columns.units[i, c.TAG] == tag:
-            return columns.units[i, c.UNIT_TYPE]
+    for i in range(columns.counts[message_fields.UNITS] - 1, -1, -1):
+        if columns.units[i, message_fields.TAG] == tag:
+            return columns.units[i, message_fields.UNIT_TYPE]
     return 0
 
 
 @compiled
 def _fill_unit(out, unit, floats, grid, layout):  # type: ignore[no-untyped-def]
     """Everything that follows from the unit alone."""
-    out[0] = unit[c.UNIT_TYPE]
-    out[1] = unit[c.ALLIANCE]
+    out[0] = unit[message_fields.UNIT_TYPE]
+    out[1] = unit[message_fields.ALLIANCE]
     _fill_vitals(out, floats)
-    out[5] = unit[c.CARGO_SPACE_TAKEN]
-    out[6] = _percent(floats[c.BUILD_PROGRESS])
-    out[10] = unit[c.DISPLAY_TYPE]
-    out[11] = unit[c.OWNER]
-    out[12] = geometry.column(grid, floats[c.X])
-    out[13] = geometry.row(grid, floats[c.Y])
-    out[14] = geometry.trunc(floats[c.FACING])
-    out[15] = geometry.trunc(floats[c.RADIUS] * grid.scale)
-    out[16] = unit[c.CLOAK]
-    out[17] = unit[c.IS_SELECTED]
-    out[18] = unit[c.IS_BLIP]
-    out[19] = unit[c.IS_POWERED]
-    out[20] = unit[c.MINERAL_CONTENTS]
-    out[21] = unit[c.VESPENE_CONTENTS]
-    out[22] = unit[c.CARGO_SPACE_MAX]
-    out[23] = unit[c.ASSIGNED_HARVESTERS]
-    out[24] = unit[c.IDEAL_HARVESTERS]
-    out[25] = geometry.trunc(floats[c.WEAPON_COOLDOWN])
-    out[26] = unit[c.ORDERS]
-    out[27] = _order(unit[c.ORDER_0], layout.orders)
-    out[28] = _order(unit[c.ORDER_1], layout.orders)
-    out[29] = unit[c.TAG]
-    out[30] = unit[c.IS_HALLUCINATION]
-    out[31] = unit[c.BUFF_0]
-    out[32] = unit[c.BUFF_1]
-    out[34] = unit[c.IS_ACTIVE]
+    out[5] = unit[message_fields.CARGO_SPACE_TAKEN]
+    out[6] = _percent(floats[message_fields.BUILD_PROGRESS])
+    out[10] = unit[message_fields.DISPLAY_TYPE]
+    out[11] = unit[message_fields.OWNER]
+    out[12] = geometry.column(grid, floats[message_fields.X])
+    out[13] = geometry.row(grid, floats[message_fields.Y])
+    out[14] = geometry.trunc(floats[message_fields.FACING])
+    out[15] = geometry.trunc(floats[message_fields.RADIUS] * grid.scale)
+    out[16] = unit[message_fields.CLOAK]
+    out[17] = unit[message_fields.IS_SELECTED]
+    out[18] = unit[message_fields.IS_BLIP]
+    out[19] = unit[message_fields.IS_POWERED]
+    out[20] = unit[message_fields.MINERAL_CONTENTS]
+    out[21] = unit[message_fields.VESPENE_CONTENTS]
+    out[22] = unit[message_fields.CARGO_SPACE_MAX]
+    out[23] = unit[message_fields.ASSIGNED_HARVESTERS]
+    out[24] = unit[message_fields.IDEAL_HARVESTERS]
+    out[25] = geometry.trunc(floats[message_fields.WEAPON_COOLDOWN])
+    out[26] = unit[message_fields.ORDERS]
+    out[27] = _order(unit[message_fields.ORDER_0], layout.orders)
+    out[28] = _order(unit[message_fields.ORDER_1], layout.orders)
+    out[29] = unit[message_fields.TAG]
+    out[30] = unit[message_fields.IS_HALLUCINATION]
+    out[31] = unit[message_fields.BUFF_0]
+    out[32] = unit[message_fields.BUFF_1]
+    out[34] = unit[message_fields.IS_ACTIVE]
     if layout.features >= 40:
-        out[36] = _percent(floats[c.PROGRESS_0])
-        out[37] = _percent(floats[c.PROGRESS_1])
-        out[38] = _order(unit[c.ORDER_2], layout.orders)
-        out[39] = _order(unit[c.ORDER_3], layout.orders)
+        out[36] = _percent(floats[message_fields.PROGRESS_0])
+        out[37] = _percent(floats[message_fields.PROGRESS_1])
+        out[38] = _order(unit[message_fields.ORDER_2], layout.orders)
+        out[39] = _order(unit[message_fields.ORDER_3], layout.orders)
     if layout.features >= 46:
-        out[41] = unit[c.BUFF_DURATION_REMAIN]
-        out[42] = unit[c.BUFF_DURATION_MAX]
-        out[43] = unit[c.ATTACK_UPGRADE_LEVEL]
-        out[44] = unit[c.ARMOR_UPGRADE_LEVEL]
-        out[45] = unit[c.SHIELD_UPGRADE_LEVEL]
+        out[41] = unit[message_fields.BUFF_DURATION_REMAIN]
+        out[42] = unit[message_fields.BUFF_DURATION_MAX]
+        out[43] = unit[message_fields.ATTACK_UPGRADE_LEVEL]
+        out[44] = unit[message_fields.ARMOR_UPGRADE_LEVEL]
+        out[45] = unit[message_fields.SHIELD_UPGRADE_LEVEL]
 
 
 @compiled
 def _mask(out, unit):  # type: ignore[no-untyped-def]
     """Hides what a player cannot see of an enemy out of view."""
-    if unit[c.CLOAK] == _CLOAKED:
+    if unit[message_fields.CLOAK] == _CLOAKED:
         tag = out[_TAG_COLUMN]
         out[:] = 0
         out[_TAG_COLUMN] = tag
-    if unit[c.DISPLAY_TYPE] == c.VISIBLE:
+    if unit[message_fields.DISPLAY_TYPE] == message_fields.VISIBLE:
         out[0] = MASKED_TYPE
         for column in _MASKED_COLUMNS:
             if column < len(out):
@@ -168,18 +168,18 @@ def _contains(ordered, value):  # type: ignore[no-untyped-def]
 
 @compiled
 def _fill_passengers(out, row, columns, grid):  # type: ignore[no-untyped-def]
-    for i in range(columns.counts[c.PASSENGERS]):
+    for i in range(columns.counts[message_fields.PASSENGERS]):
         if row == len(out):
             break
-        carrier = columns.units[columns.passengers[i, c.CARRIER]]
-        place = columns.unit_floats[columns.passengers[i, c.CARRIER]]
-        out[row, 0] = columns.passengers[i, c.PASSENGER_TYPE]
-        out[row, 1] = carrier[c.ALLIANCE]
+        carrier = columns.units[columns.passengers[i, message_fields.CARRIER]]
+        place = columns.unit_floats[columns.passengers[i, message_fields.CARRIER]]
+        out[row, 0] = columns.passengers[i, message_fields.PASSENGER_TYPE]
+        out[row, 1] = carrier[message_fields.ALLIANCE]
         _fill_vitals(out[row], columns.passenger_floats[i])
-        out[row, 11] = carrier[c.OWNER]
-        out[row, 12] = geometry.column(grid, place[c.X])
-        out[row, 13] = geometry.row(grid, place[c.Y])
-        out[row, _TAG_COLUMN] = columns.passengers[i, c.PASSENGER_TAG]
+        out[row, 11] = carrier[message_fields.OWNER]
+        out[row, 12] = geometry.column(grid, place[message_fields.X])
+        out[row, 13] = geometry.row(grid, place[message_fields.Y])
+        out[row, _TAG_COLUMN] = columns.passengers[i, message_fields.PASSENGER_TAG]
         out[row, _CARGO_COLUMN] = 1
         row += 1
     return row
@@ -187,16 +187,16 @@ def _fill_passengers(out, row, columns, grid):  # type: ignore[no-untyped-def]
 
 @compiled
 def _fill_effects(out, row, columns, grid, unit_types):  # type: ignore[no-untyped-def]
-    for i in range(columns.counts[c.EFFECTS]):
+    for i in range(columns.counts[message_fields.EFFECTS]):
         if row == len(out):
             break
         floats = columns.effect_floats[i]
-        out[row, 0] = columns.effects[i, c.EFFECT_ID] + unit_types
-        out[row, 1] = columns.effects[i, c.EFFECT_ALLIANCE]
-        out[row, 11] = columns.effects[i, c.EFFECT_OWNER]
-        out[row, 12] = geometry.column(grid, floats[c.EFFECT_X])
-        out[row, 13] = geometry.row(grid, floats[c.EFFECT_Y])
-        out[row, 15] = geometry.trunc(floats[c.EFFECT_RADIUS])
+        out[row, 0] = columns.effects[i, message_fields.EFFECT_ID] + unit_types
+        out[row, 1] = columns.effects[i, message_fields.EFFECT_ALLIANCE]
+        out[row, 11] = columns.effects[i, message_fields.EFFECT_OWNER]
+        out[row, 12] = geometry.column(grid, floats[message_fields.EFFECT_X])
+        out[row, 13] = geometry.row(grid, floats[message_fields.EFFECT_Y])
+        out[row, 15] = geometry.trunc(floats[message_fields.EFFECT_RADIUS])
         row += 1
     return row
 
@@ -229,23 +229,26 @@ def _fill(out, columns, grid, layout, view, selected, target):  # type: ignore[n
     kind is 3 where a masked enemy has more features than masking knows.
     """
     out[:] = 0
-    units = min(columns.counts[c.UNITS], len(out))
+    units = min(columns.counts[message_fields.UNITS], len(out))
     features = layout.features
     for i in range(units):
         unit, floats, row = columns.units[i], columns.unit_floats[i], out[i]
         _fill_unit(row, unit, floats, grid, layout)
-        if unit[c.HAS_ADD_ON_TAG]:
-            row[33] = _add_on_type(unit[c.ADD_ON_TAG], columns)
-        seen = unit[c.IS_ON_SCREEN] != 0
+        if unit[message_fields.HAS_ADD_ON_TAG]:
+            row[33] = _add_on_type(unit[message_fields.ADD_ON_TAG], columns)
+        seen = unit[message_fields.IS_ON_SCREEN] != 0
         if layout.virtual:
-            x, y = floats[c.X], floats[c.Y]
+            x, y = floats[message_fields.X], floats[message_fields.Y]
             seen = view.left <= x <= view.right and view.top <= y <= view.bottom
         row[35] = seen
-        row[features] = _contains(selected, unit[c.TAG])
-        row[features + 1] = target == unit[c.TAG]
-        if layout.mask and not seen and unit[c.ALLIANCE] == _ENEMY:
+        row[features] = _contains(selected, unit[message_fields.TAG])
+        row[features + 1] = target == unit[message_fields.TAG]
+        if layout.mask and not seen and unit[message_fields.ALLIANCE] == _ENEMY:
             _mask(row, unit)
-            if features > MAX_FEATURES and unit[c.DISPLAY_TYPE] == c.VISIBLE:
+            if (
+                features > MAX_FEATURES
+                and unit[message_fields.DISPLAY_TYPE] == message_fields.VISIBLE
+            ):
                 return 3, np.int32(features)
     end = units
     if layout.cargo:
@@ -257,7 +260,7 @@ def _fill(out, columns, grid, layout, view, selected, target):  # type: ignore[n
 
 def fill_rows(
     out: NDArray[np.int32],
-    columns: c.Columns,
+    columns: Columns,
     grid: geometry.Grid,
     layout: Layout,
     view: camera.View,
@@ -297,9 +300,9 @@ def _count(units, count, types, seen, out):  # type: ignore[no-untyped-def]
     seen[:] = 0
     out[:] = 0
     for i in range(count):
-        if units[i, c.ALLIANCE] != c.SELF:
+        if units[i, message_fields.ALLIANCE] != message_fields.SELF:
             continue
-        raw = units[i, c.UNIT_TYPE]
+        raw = units[i, message_fields.UNIT_TYPE]
         if raw >= len(types) or types[raw] < 0:
             return raw
         seen[raw] += 1
@@ -310,7 +313,7 @@ def _count(units, count, types, seen, out):  # type: ignore[no-untyped-def]
 
 
 def fill_counts(
-    out: NDArray[np.int32], columns: c.Columns, layout: Layout, seen: NDArray[np.int32]
+    out: NDArray[np.int32], columns: Columns, layout: Layout, seen: NDArray[np.int32]
 ) -> None:
     """Writes `unit_counts_bow`.
 
@@ -320,7 +323,7 @@ def fill_counts(
         layout: from the settings.
         seen: int32 scratch as long as `layout.types`.
     """
-    count = columns.counts[c.UNITS]
+    count = columns.counts[message_fields.UNITS]
     unknown = _count(columns.units, count, layout.types, seen, out)
     if unknown >= 0:
         raise errors.ConverterError(f"unit type {unknown} is not in table unit_types")
@@ -338,9 +341,12 @@ def _upgrades(upgrades, count, dense, out):  # type: ignore[no-untyped-def]
     return np.int64(-1)
 
 
-def fill_upgrades(out: NDArray[np.int32], columns: c.Columns) -> None:
+def fill_upgrades(out: NDArray[np.int32], columns: Columns) -> None:
     """Writes `upgrades_fixed_length`: dense ids in message order, zero padded."""
-    dense, count = vocab.raw_to_dense("upgrades"), columns.counts[c.UPGRADES]
+    dense, count = (
+        vocab.raw_to_dense("upgrades"),
+        columns.counts[message_fields.UPGRADES],
+    )
     unknown = _upgrades(columns.upgrades, count, dense, out)
     if unknown >= 0:
         raise errors.ConverterError(f"upgrade {unknown} is not in table upgrades")
@@ -348,13 +354,13 @@ def fill_upgrades(out: NDArray[np.int32], columns: c.Columns) -> None:
 
 @compiled
 def _first_enemy_type(columns):  # type: ignore[no-untyped-def]
-    for i in range(columns.counts[c.UNITS]):
-        if columns.units[i, c.ALLIANCE] == _ENEMY:
-            return columns.units[i, c.UNIT_TYPE]
+    for i in range(columns.counts[message_fields.UNITS]):
+        if columns.units[i, message_fields.ALLIANCE] == _ENEMY:
+            return columns.units[i, message_fields.UNIT_TYPE]
     return -1
 
 
-def enemy_race(columns: c.Columns) -> int | None:
+def enemy_race(columns: Columns) -> int | None:
     """Returns the race of the first enemy in the message; None without enemies."""
     raw = int(_first_enemy_type(columns))
     if raw < 0:

@@ -103,19 +103,7 @@ class InMemoryEpisode:
     def check(self, settings: ConverterSettings) -> None:
         """Raises SpecError, naming every array that does not satisfy the spec."""
         expected = specs.episode_specs(settings)
-        problems = []
-        if set(self.arrays) != set(expected):
-            missing = sorted(set(expected) - set(self.arrays))
-            extra = sorted(set(self.arrays) - set(expected))
-            problems.append(f"missing arrays {missing}, unexpected {extra}")
-        for key in sorted(set(expected) & set(self.arrays)):
-            array, spec = self.arrays[key], expected[key]
-            want = (self.meta.steps, *spec.shape)
-            if array.shape != want or array.dtype != np.dtype(spec.dtype):
-                problems.append(
-                    f"{key}: expected {spec.dtype} {want}, "
-                    f"found {array.dtype} {array.shape}"
-                )
+        problems = specs.problems(self.arrays, expected, (self.meta.steps,))
         if problems:
             raise errors.SpecError(
                 f"episode {self.meta.episode_id}: " + "; ".join(problems)

@@ -17,15 +17,17 @@ OUTCOMES: dict[str, int | None] = {"Win": 1, "Tie": 0, "Loss": -1, "Undecided": 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PlayerRow:
-    """One of a replay's first two players; every field is None where unknown.
+    """One of a replay's first two players; every field is None where it is unknown.
 
-    player_id: as the metadata numbers players; there can be gaps.
-    race: as played; race_selected: as chosen. The metadata's codes, those of `game_constants.RACE_CODES`;
-        arcade maps have codes of their own.
-    mmr: positive. mmr_source: where it is from, or why it is None.
-    scaled_rating: initData's rating as it is; the team's in team games.
-    apm: actions per minute by the game's own count.
-    result: as the metadata has it, one of OUTCOMES, from this player's side.
+    Attributes:
+        player_id: as the metadata numbers players; there can be gaps.
+        race: as played: one of `game_constants.RACE_CODES`, or an arcade map's own code.
+        race_selected: as requested, with the same codes.
+        mmr: the rating, positive.
+        mmr_source: where the rating comes from, or why there is none.
+        scaled_rating: the rating in initData as it is; the team's in team games.
+        apm: actions per minute by the game's own count.
+        result: from this player's side, one of OUTCOMES.
     """
 
     player_id: int | None = None
@@ -50,25 +52,36 @@ class PlayerRow:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ReplayRow:
-    """One replay file as the index knows it; every field but four is None where unknown.
+    """One replay file as the index knows it; all but the first four fields can be unknown.
 
-    replay_id: sha256 of the file's bytes, hex; "" where the bytes could not be read.
-    file_stem: file name without folder and suffix; packs name files by hash.
-    source: where it was read from: path or URL, `pack.zip!member` inside a zip.
-    status: "ok" or the RejectReason of what is wrong with the file itself.
-    detail: the sentence that goes with a status other than "ok".
-    complete: False if reading stopped early because a selection had already decided.
-    engine: "sc2", or "skirmish" for the embedded game's replays.
-    game_version: like "4.9.2.74741". base_build: the build whose protocol it is in.
-    map_name: canonical (the English title), by the map's handle where it is known.
-    map_handle: sha256 of the map file, hex. map_title: in the client's language.
-    duration_loops: by the header; 22.4 loops are a second.
-    ladder: amm and competitive, both from initData.
-    human_players, ai_players, observers: counted in details and initData.
-    players_listed: how many players the metadata lists; Archon mode lists two for four.
-    region: of the map's handle, like "EU"; packs hide the players' own.
-    layout: "full", "pack" (only *.backup members), "old" (no metadata).
-    game_events: how many the replay holds; counted only where they are decoded.
+    Attributes:
+        replay_id: sha256 of the file's bytes, hex; "" if the bytes could not be read.
+        file_stem: file name without folder and suffix; packs name files by hash.
+        source: where the file was read: a path or URL, `pack.zip!member` inside a zip.
+        size_bytes: of the file.
+        status: "ok", or the RejectReason of what is wrong with the file itself.
+        detail: a sentence that explains a status other than "ok".
+        complete: False if reading stopped early because the selection was already decided.
+        engine: "sc2", or "skirmish" for the embedded game's replays.
+        game_version: like "4.9.2.74741".
+        base_build: the build whose protocol the replay uses.
+        data_version: hash of the game's data, hex.
+        map_name: canonical, the English title; the replay's own title if the handle is unknown.
+        map_title: in the client's language.
+        map_handle: sha256 of the map file, hex.
+        duration_loops: length in game loops, by the header.
+        ladder: whether `amm` and `competitive` both hold.
+        amm: whether matchmaking set up the game, by initData.
+        competitive: whether the game counts for a rating, by initData.
+        cooperative: whether people play together against the AI, by initData.
+        human_players: counted in details and initData.
+        ai_players: counted in details and initData.
+        observers: counted in details and initData.
+        players_listed: players that the metadata lists; Archon mode lists two for four.
+        region: of the map's handle, like "EU"; packs hide the players' own.
+        layout: "full", "pack" (only *.backup members) or "old" (no metadata).
+        game_events: events in the replay; None unless they were decoded.
+        players: the first two players of the metadata.
     """
 
     replay_id: str

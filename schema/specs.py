@@ -227,14 +227,30 @@ def fingerprint(settings: ConverterSettings) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def check_array(key: str, array: np.ndarray, spec: ArraySpec, where: str = "") -> None:
-    """Raises SpecError unless the trailing shape and dtype are the spec's; bounds are nominal."""
-    shape = array.shape[array.ndim - len(spec.shape) :] if spec.shape else ()
-    if shape != spec.shape or array.dtype != np.dtype(spec.dtype):
-        raise errors.SpecError(
-            f"{key}: expected {spec.dtype} [..., {spec.shape}], "
-            f"found {array.dtype} {array.shape}{' in ' + where if where else ''}"
-        )
+def problems(
+    arrays: Mapping[str, np.ndarray],
+    expected: Mapping[str, ArraySpec],
+    leading: tuple[int, ...] = (),
+) -> list[str]:
+    """Returns a sentence for every array that is missing, unexpected or not as its spec says.
+
+    Keys, shapes and dtypes are checked; bounds are nominal.
+
+    leading: dimensions before those of the spec, such as the steps of an episode.
+    """
+    found = []
+    if set(arrays) != set(expected):
+        missing = sorted(set(expected) - set(arrays))
+        extra = sorted(set(arrays) - set(expected))
+        found.append(f"missing arrays {missing}, unexpected {extra}")
+    for key in sorted(set(expected) & set(arrays)):
+        array, spec = arrays[key], expected[key]
+        shape = (*leading, *spec.shape)
+        if array.shape != shape or array.dtype != np.dtype(spec.dtype):
+            found.append(
+                f"{key}: expected {spec.dtype} {shape}, found {array.dtype} {array.shape}"
+            )
+    return found
 
 
 def raw_settings(

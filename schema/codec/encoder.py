@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from starmill.schema import errors
+from starmill.schema import errors, specs
 from starmill.schema.codec import packing, planes, records
 from starmill.schema.codec.layout import CORNERS, DELAY, UNITS, Layout, layout
 from starmill.schema.codec.records import STEPS_PER_CHUNK, Position
@@ -34,6 +34,7 @@ class EpisodeEncoder:
     def __init__(
         self, settings: ConverterSettings, *, level: int = records.LEVEL
     ) -> None:
+        self._settings = settings
         self._layout = layout(settings)
         self._level = level
         self._steps = 0
@@ -54,26 +55,17 @@ class EpisodeEncoder:
 
     def add(self, step: Mapping[str, Any]) -> None:
         """Adds one step: every array of the episode's spec, without the time axis."""
-        problems = []
-        if step.keys() != self._chunk.keys():
-            missing = sorted(self._chunk.keys() - step.keys())
-            extra = sorted(step.keys() - self._chunk.keys())
-            problems.append(f"missing arrays {missing}, unexpected {extra}")
+        matches = step.keys() == self._chunk.keys()
         for key in step.keys() & self._chunk.keys():
             array, shape = np.asarray(step[key]), self._layout.shapes[key]
-            if array.dtype != self._layout.dtypes[key] or (
-                array.shape != shape and not (shape == () and array.shape == (1,))
+            if array.dtype == self._layout.dtypes[key] and (
+                array.shape == shape or (shape == () and array.shape == (1,))
             ):
-                problems.append(
-                    f"{key}: expected {self._layout.dtypes[key]} {shape}, "
-                    f"found {array.dtype} {array.shape}"
-                )
-                continue
-            self._chunk[key][self._filled] = array.reshape(shape)
-        if problems:
-            raise errors.SpecError(
-                f"step {self._steps}: " + "; ".join(sorted(problems))
-            )
+                self._chunk[key][self._filled] = array.reshape(shape)
+            else:
+                matches = False
+        if not matches:
+            raise errors.SpecError(f"step {self._steps}: {self._problems(step)}")
         self._filled += 1
         self._steps += 1
         if self._filled == STEPS_PER_CHUNK:
@@ -91,6 +83,14 @@ class EpisodeEncoder:
         if self._filled:
             self._flush()
         return self.take()
+
+    def _problems(self, step: Mapping[str, Any]) -> str:
+        arrays = {key: np.asarray(value) for key, value in step.items()}
+        scalars = {
+            key: array.reshape(()) if array.shape == (1,) else array
+            for key, array in arrays.items()
+        }
+        return "; ".join(specs.problems(scalars, specs.episode_specs(self._settings)))
 
     def _flush(self) -> None:
         arrays = {key: array[: self._filled] for key, array in self._chunk.items()}

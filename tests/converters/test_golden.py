@@ -10,11 +10,12 @@ from starmill.converters import capture as capture_lib
 from starmill.converters import protos
 from starmill.schema import errors
 from tests.conftest import ROOT, SHARED
-from tests.factories import random_captures
+from tests.factories import odd_captures, random_captures
 from tests.golden import make_converter
 
 OWN = ROOT / "tests/golden/converter"
 GIVEN = SHARED / "golden/converter"
+REAL = SHARED / "golden/real"
 
 
 def _names(folder: Path) -> list[str]:
@@ -78,6 +79,13 @@ def test_given_episodes_are_equal(shared, name):
     _assert_equal(capture, _load(folder / "expected" / f"{name}.npz"))
 
 
+@pytest.mark.parametrize("name", _names(REAL / "inputs") or ["none"])
+def test_observations_of_the_real_game_are_equal(shared, name):
+    folder = shared / "golden/real"
+    capture = capture_lib.load(folder / "inputs" / f"{name}.npz")
+    _assert_equal(capture, _load(folder / "expected" / f"{name}.npz"))
+
+
 def _outcome(capture):
     """(ok or exception, stage, step) as the recordings name them; arrays if ok."""
     try:
@@ -110,10 +118,10 @@ def test_given_errors_come_at_the_same_stage_and_step(shared, name):
         assert arrays[key].tolist() == want, key
 
 
-@pytest.mark.parametrize("name", sorted(random_captures.ODDITIES))
+@pytest.mark.parametrize("name", sorted(odd_captures.ODDITIES))
 def test_oddities_end_as_the_reference_ended(name):
     entry = json.loads((OWN / "oddities.json").read_text())[name]
-    capture = random_captures.odd(name, make_converter.ODD_SEED)
+    capture = odd_captures.odd(name, make_converter.ODD_SEED)
     outcome, _ = _outcome(capture)
     if entry["stage"] == "done" and entry["outcome"] != "ok":
         # Planes changed their size midway: steps convert, but do not stack.

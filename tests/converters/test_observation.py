@@ -13,7 +13,7 @@ from starmill.converters import episode, protos
 from starmill.converters.observation import Converter
 from starmill.schema import errors, specs
 from starmill.schema import settings as settings_lib
-from tests.factories import random_captures
+from tests.factories import odd_captures, random_captures
 
 
 def _convert(capture, *, reuse=False):
@@ -110,7 +110,7 @@ def test_parsed_messages_are_accepted_too():
 
 
 def test_an_unknown_unit_is_named_with_its_table_and_step():
-    capture = random_captures.odd("unknown own unit", 7)
+    capture = odd_captures.odd("unknown own unit", 7)
     with pytest.raises(errors.ConverterError, match=r"step 1: unit type 3999 .*table"):
         list(_convert(capture))
 

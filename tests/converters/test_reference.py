@@ -11,7 +11,7 @@ import pytest
 from starmill.converters import capture
 from starmill.schema import errors
 from tests.conftest import ROOT
-from tests.factories import random_captures
+from tests.factories import odd_captures, random_captures
 
 RECORDER = ROOT / "tests/reference/record_converter.py"
 COUNT = 60
@@ -49,11 +49,11 @@ def _assert_agrees(path: Path, told: dict, result: Path) -> None:
 def test_random_captures_agree_with_the_reference(tmp_path, python, kind):
     inputs, outputs = tmp_path / "inputs", tmp_path / "outputs"
     inputs.mkdir()
-    names = sorted(random_captures.ODDITIES)
+    names = sorted(odd_captures.ODDITIES)
     for index in range(COUNT if kind != "odd" else len(names)):
         seed = 50_000 + index
         made = (
-            random_captures.odd(names[index], seed)
+            odd_captures.odd(names[index], seed)
             if kind == "odd"
             else random_captures.capture(
                 seed, tame=kind == "tame", wild=kind == "wild", agent=kind == "agent"

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from starmill.converters import columns, protos, wire
+from starmill.converters import columns, message_fields, protos, wire
 from starmill.schema import errors
 from tests import fuzz_converter
 
@@ -27,24 +27,24 @@ def _read(data: bytes) -> columns.Columns:
 
 def test_an_empty_unit_has_the_defaults_of_the_message():
     found = _read(_units(b""))
-    assert found.counts[columns.UNITS] == 1
-    assert found.units[0, columns.DISPLAY_TYPE] == 1
-    assert found.units[0, columns.ALLIANCE] == 1
-    assert found.units[0, columns.CLOAK] == 0
+    assert found.counts[message_fields.UNITS] == 1
+    assert found.units[0, message_fields.DISPLAY_TYPE] == 1
+    assert found.units[0, message_fields.ALLIANCE] == 1
+    assert found.units[0, message_fields.CLOAK] == 0
     assert not found.unit_floats[0].any()
 
 
 def test_the_last_value_of_a_scalar_wins():
     found = _read(_units(Unit(owner=3).SerializeToString() + b"\x28\x07"))
-    assert found.units[0, columns.OWNER] == 7
+    assert found.units[0, message_fields.OWNER] == 7
 
 
 def test_an_unknown_enum_value_leaves_the_field_alone():
     cloaked = Unit(cloak=2).SerializeToString()
     found = _read(_units(cloaked + varint(10 << 3) + varint(9)))
-    assert found.units[0, columns.CLOAK] == 2
+    assert found.units[0, message_fields.CLOAK] == 2
     found = _read(_units(varint(1 << 3) + varint(77)))
-    assert found.units[0, columns.DISPLAY_TYPE] == 1
+    assert found.units[0, message_fields.DISPLAY_TYPE] == 1
 
 
 def test_parts_of_a_singular_message_merge():
@@ -52,7 +52,7 @@ def test_parts_of_a_singular_message_merge():
     second = _field(6, protos.common_pb2.Point(y=9.0).SerializeToString())
     found = _read(_units(first + second))
     np.testing.assert_array_equal(
-        found.unit_floats[0, columns.X : columns.Y + 1], np.float32([1.5, 9.0])
+        found.unit_floats[0, message_fields.X : message_fields.Y + 1], np.float32([1.5, 9.0])
     )
 
 
@@ -61,32 +61,34 @@ def test_repeated_numbers_come_packed_or_not():
     packed = _field(27, varint(5) + varint(300))
     for data in (plain, packed):
         found = _read(_units(data))
-        assert found.units[0, columns.BUFF_0 : columns.BUFF_1 + 1].tolist() == [5, 300]
+        assert found.units[
+            0, message_fields.BUFF_0 : message_fields.BUFF_1 + 1
+        ].tolist() == [5, 300]
 
 
 def test_a_wrong_wire_type_is_an_unknown_field():
     found = _read(_units(varint(5 << 3 | 5) + b"abcd" + varint(14 << 3) + varint(9)))
-    assert found.units[0, columns.OWNER] == 0
-    assert found.unit_floats[0, columns.HEALTH] == 0
+    assert found.units[0, message_fields.OWNER] == 0
+    assert found.unit_floats[0, message_fields.HEALTH] == 0
 
 
 def test_negative_and_wide_numbers_are_cut_to_the_field():
     unit = Unit(owner=-5, tag=2**64 - 2, unit_type=2**32 - 1)
     found = _read(_units(unit.SerializeToString() + b"\x50" + varint(2**32 + 3)))
-    assert found.units[0, columns.OWNER] == -5
-    assert found.units[0, columns.TAG] == -2
-    assert found.units[0, columns.UNIT_TYPE] == 2**32 - 1
-    assert found.units[0, columns.CLOAK] == 3
+    assert found.units[0, message_fields.OWNER] == -5
+    assert found.units[0, message_fields.TAG] == -2
+    assert found.units[0, message_fields.UNIT_TYPE] == 2**32 - 1
+    assert found.units[0, message_fields.CLOAK] == 3
 
 
 def test_presence_of_an_add_on_tag_is_noted_even_if_zero():
     found = _read(_units(Unit(add_on_tag=0).SerializeToString(), b""))
-    assert found.units[:2, columns.HAS_ADD_ON_TAG].tolist() == [1, 0]
+    assert found.units[:2, message_fields.HAS_ADD_ON_TAG].tolist() == [1, 0]
 
 
 def test_groups_are_skipped_and_must_end():
     group = varint(99 << 3 | 3) + b"\x08\x01" + varint(99 << 3 | 4)
-    assert _read(_units(group)).counts[columns.UNITS] == 1
+    assert _read(_units(group)).counts[message_fields.UNITS] == 1
     for bad in (group[:-1], group[:-2] + varint(98 << 3 | 4), varint(99 << 3 | 4)):
         with pytest.raises(errors.ConverterError):
             _read(_units(bad))
@@ -117,11 +119,11 @@ def test_what_protobuf_refuses_is_refused(data):
 
 def test_room_is_made_for_more_units_than_there_was_room_for():
     found = _read(_units(*(Unit(tag=i).SerializeToString() for i in range(1500))))
-    assert found.units[:1500, columns.TAG].tolist() == list(range(1500))
+    assert found.units[:1500, message_fields.TAG].tolist() == list(range(1500))
 
 
 def test_a_message_with_absurdly_many_units_is_refused():
-    data = _field(3, _field(5, b"\x12\x00" * (columns.MAX_RECORDS + 1)))
+    data = _field(3, _field(5, b"\x12\x00" * (message_fields.MAX_RECORDS + 1)))
     with pytest.raises(errors.ConverterError, match="at most"):
         _read(data)
 

@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 from starmill.converters import capture as capture_lib
-from tests.factories import random_captures
+from tests.factories import odd_captures, random_captures
 
 HERE = Path(__file__).resolve().parent / "converter"
 RECORDER = HERE.parents[1] / "reference/record_converter.py"
@@ -63,13 +63,13 @@ def main(python: str) -> None:
                 (HERE / "inputs" / source.name).write_bytes(source.read_bytes())
                 (HERE / "expected" / source.name).write_bytes(result.read_bytes())
         odd = {
-            str(index): random_captures.odd(oddity, ODD_SEED)
-            for index, oddity in enumerate(random_captures.ODDITIES)
+            str(index): odd_captures.odd(oddity, ODD_SEED)
+            for index, oddity in enumerate(odd_captures.ODDITIES)
         }
         _write(work / "odd", odd)
         _record(python, work / "odd", work / "odd_outputs")
         outcomes = {}
-        for index, oddity in enumerate(random_captures.ODDITIES):
+        for index, oddity in enumerate(odd_captures.ODDITIES):
             told = json.loads((work / "odd_outputs" / f"{index}.json").read_text())
             outcomes[oddity] = {
                 key: told[key] for key in ("outcome", "stage", "step", "message")
