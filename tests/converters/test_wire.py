@@ -52,7 +52,8 @@ def test_parts_of_a_singular_message_merge():
     second = _field(6, protos.common_pb2.Point(y=9.0).SerializeToString())
     found = _read(_units(first + second))
     np.testing.assert_array_equal(
-        found.unit_floats[0, message_fields.X : message_fields.Y + 1], np.float32([1.5, 9.0])
+        found.unit_floats[0, message_fields.X : message_fields.Y + 1],
+        np.float32([1.5, 9.0]),
     )
 
 
