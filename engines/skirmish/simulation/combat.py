@@ -11,7 +11,6 @@ from starmill.engines.skirmish.simulation import ids
 from starmill.engines.skirmish.simulation.movement import face, walk
 from starmill.engines.skirmish.simulation.records import (
     LOOP,
-    OWNER_NEUTRAL,
     ROWS,
     TARGET_UNIT,
     State,
@@ -26,6 +25,7 @@ from starmill.engines.skirmish.simulation.units import (
     kill,
     opponent,
     remove,
+    upgraded,
 )
 from starmill.schema.compilation import kernel
 
@@ -77,10 +77,7 @@ def weapon_range(w: State, row: int, target: int) -> float:
     unit = w.units[row]
     rule = w.unit_rules[unit.unit_type]
     reach = rule.air_range if w.units[target].flying else rule.ground_range
-    if rule.up0_stat == ids.STAT_RANGE and w.upgrades[unit.owner, rule.up0]:
-        reach += rule.up0_amount
-    if rule.up1_stat == ids.STAT_RANGE and w.upgrades[unit.owner, rule.up1]:
-        reach += rule.up1_amount
+    reach = upgraded(w, unit.owner, unit.unit_type, ids.STAT_RANGE, reach)
     return reach + (BUNKER_RANGE if unit.carrier >= 0 else 0.0)
 
 
@@ -161,13 +158,7 @@ def _armor(w: State, target: int) -> float:
     unit = w.units[target]
     rule = w.unit_rules[unit.unit_type]
     armor = rule.armor + unit.armor_level
-    if (
-        rule.up0_stat == ids.STAT_ARMOR
-        and unit.owner != OWNER_NEUTRAL
-        and w.upgrades[unit.owner, rule.up0]
-    ):
-        armor += rule.up0_amount
-    return armor
+    return upgraded(w, unit.owner, unit.unit_type, ids.STAT_ARMOR, armor)
 
 
 @kernel

@@ -40,9 +40,8 @@ INJECT_LARVAE = 3
 MAX_LARVAE = 19
 BASE_RADIUS = 10.0  # resources this near to a town hall belong to it
 HALL_FIELD_RADIUS = BASE_RADIUS - 3.0  # the same, from edge to edge
-MINED_PENALTY = (
-    30.0  # squared distance that a field is passed over for because it is mined
-)
+# A field that is mined counts as farther away, by this squared distance.
+MINED_PENALTY = 30.0
 TOUCH = 0.1  # gap at which a worker can load and deliver
 FIELD_WORKERS, GAS_WORKERS = 2, 3  # ideal numbers
 SUPPLY_DROP_FOOD = 8

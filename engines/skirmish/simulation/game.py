@@ -229,7 +229,7 @@ class Game:
         return int(self.world.clock[records.LOOP])
 
     def step(self, inputs: Sequence[Input] = ()) -> None:
-        """Applies the inputs in order and plays one loop. Does nothing after the end of the game."""
+        """Applies the inputs in order and plays one loop. Does nothing once the game is over."""
         if self.result is not None:
             return
         for item in inputs:

@@ -74,18 +74,14 @@ HARVEST_LOOPS = 16
 REPAIR_PER_LOOP = 0.6
 REPAIR_GAP = 0.3  # at which a worker can repair
 REPAIR_PAY_LOOPS = 16  # a mineral each
-AUTOCAST_WARP_GATE = (
-    3  # its bit of a gateway's autocasts, which is set to switch it off
-)
+AUTOCAST_WARP_GATE = 3  # its bit in a gateway's `autocast`: set means switched off
 BOARD_GAP = 0.5  # at which a unit can get into a transport
 UNLOAD_LOOPS = 11  # one passenger each half second
 UNLOAD_STOP = 0.3
 ARRIVE_STOP = 0.1
 FOLLOW_GAP, FOLLOW_STOP = 0.8, 0.5
-CROWD_RADIUS, CROWD_LOOPS = (
-    1.5,
-    30,
-)  # a unit this near to its goal for so long has arrived
+# A unit this near to its goal for so long has arrived.
+CROWD_RADIUS, CROWD_LOOPS = 1.5, 30
 PATROL_REACH, PATROL_STOP = 4.0, 0.5
 PATROL_TO_POINT, PATROL_BACK = 1, 2  # stages of a patrol
 TEND_REACH, TEND_REACH_IDLE = 7.0, 6.0

@@ -80,10 +80,10 @@ def _badness(w: State, row: int, ability: int, x: float, y: float) -> float:
     kind = w.ability_rules[ability].kind
     dx, dy = unit.x - x, unit.y - y
     if kind == ids.KIND_TRAIN or kind == ids.KIND_RESEARCH:
-        lanes = 1
+        at_a_time = 1
         if unit.addon >= 0:
-            lanes = w.unit_rules[w.units[unit.addon].unit_type].add_on
-        return unit.order_count / max(lanes, 1)
+            at_a_time = w.unit_rules[w.units[unit.addon].unit_type].add_on
+        return unit.order_count / max(at_a_time, 1)
     if kind == ids.KIND_HATCH:
         return 0.0
     return dx * dx + dy * dy

@@ -147,12 +147,12 @@ def work_queue(w: State, row: int) -> None:
     rule = w.unit_rules[unit.unit_type]
     if rule.needs_power and unit.powered == 0:
         return
-    lanes = 1
+    at_a_time = 1
     if unit.addon >= 0 and w.units[unit.addon].build_progress >= 1.0:
-        lanes = w.unit_rules[w.units[unit.addon].unit_type].add_on
+        at_a_time = w.unit_rules[w.units[unit.addon].unit_type].add_on
     rate = CHRONO_RATE if has_buff(w, row, ids.BUFF_CHRONO_BOOST) else 1.0
     index = 0
-    for _ in range(lanes):
+    for _ in range(at_a_time):
         if index >= unit.order_count:
             return
         order = w.orders[row, index]

@@ -1,7 +1,7 @@
 """Which abilities a unit has, which it can use now, and why an order is refused.
 
-In: a unit's row and an ability or a command. Out: a value of `action_results`, or abilities. Nothing
-here changes the state: `orders` does.
+In: a unit's row and an ability or a command. Out: a value of `action_results`, or abilities.
+Changes nothing: `orders` does.
 """
 
 import numpy as np

@@ -17,9 +17,7 @@ from starmill.schema import vocab
 from starmill.schema.game_constants import LOOPS_PER_SECOND
 
 ABILITY_LIMIT = 4600
-TYPE_SOURCES = (
-    32  # the most unit types that share an ability; cancelling a queue has 30
-)
+TYPE_SOURCES = 32  # unit types that can share an ability; 30 can cancel a queue
 
 TARGETS = {
     "none": records.TARGET_NONE,

@@ -20,6 +20,7 @@ from starmill.engines.skirmish.simulation.records import (
 from starmill.schema.compilation import kernel
 from starmill.schema.game_constants import TERRAN, ZERG
 
+NO_CEILING = 255  # no ground is higher
 CREEP_START = 3.0  # cells around a new source
 CREEP_LOOPS_PER_CELL = 40.0
 ADD_ON_WIDTH = 3  # cells to keep free to the east of a building that can have an add-on
@@ -28,10 +29,19 @@ MARGIN = 4  # cells along the map's edge in which it does not look
 
 
 @kernel
-def _disc(
-    w: State, grid: np.ndarray, x: float, y: float, radius: float, value: int
+def fill_disc(
+    w: State,
+    grid: np.ndarray,
+    x: float,
+    y: float,
+    radius: float,
+    ceiling: int,
+    value: int,
 ) -> None:
-    """Sets the cells whose centre is within the radius of a point."""
+    """Sets the cells of a grid whose centre is within the radius of a point.
+
+    ceiling: leave out cells whose ground is higher than this; NO_CEILING takes all.
+    """
     rows, columns = w.map_height, w.map_width
     for row in range(max(int(y - radius), 0), min(int(y + radius) + 1, rows)):
         dy = row + 0.5 - y
@@ -42,7 +52,8 @@ def _disc(
         first = max(int(np.ceil(x - half - 0.5)), 0)
         last = min(int(np.floor(x + half - 0.5)), columns - 1)
         for column in range(first, last + 1):
-            grid[row, column] = value
+            if w.height[row, column] <= ceiling:
+                grid[row, column] = value
 
 
 @kernel
@@ -58,7 +69,8 @@ def draw_creep(w: State) -> None:
         if reach <= 0.0:
             continue
         grown = CREEP_START + (loop - unit.born_loop) / CREEP_LOOPS_PER_CELL
-        _disc(w, w.creep, unit.x, unit.y, min(reach + 0.5, grown), 1)
+        radius = min(reach + 0.5, grown)
+        fill_disc(w, w.creep, unit.x, unit.y, radius, NO_CEILING, 1)
     rows, columns = w.map_height, w.map_width
     for row in range(rows):
         for column in range(columns):
@@ -76,7 +88,8 @@ def draw_power(w: State) -> None:
             continue
         reach = w.unit_rules[unit.unit_type].power
         if reach > 0.0 and unit.hallucination == 0:
-            _disc(w, w.power[unit.owner], unit.x, unit.y, reach, 1)
+            power = w.power[unit.owner]
+            fill_disc(w, power, unit.x, unit.y, reach, NO_CEILING, 1)
     for row in range(w.clock[ROWS]):
         unit = w.units[row]
         if unit.alive and w.unit_rules[unit.unit_type].needs_power:

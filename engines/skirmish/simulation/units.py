@@ -229,10 +229,17 @@ def _mark_footprint(w: State, row: int, built: bool) -> None:
 
 
 @kernel
-def ground_z(w: State, x: float, y: float) -> float:
-    """Returns the terrain's height in world units at a point."""
+def cell_at(w: State, x: float, y: float) -> tuple[int, int]:
+    """Returns row and column of the cell at a point; points outside go to the map's edge."""
     column = min(max(int(x), 0), w.map_width - 1)
     row = min(max(int(y), 0), w.map_height - 1)
+    return row, column
+
+
+@kernel
+def ground_z(w: State, x: float, y: float) -> float:
+    """Returns the terrain's height in world units at a point."""
+    row, column = cell_at(w, x, y)
     return (w.height[row, column] - 127) / 8.0
 
 
@@ -253,16 +260,23 @@ def _set_type(w: State, row: int, unit_type: int) -> None:
 
 
 @kernel
+def upgraded(w: State, owner: int, unit_type: int, stat: int, value: float) -> float:
+    """Returns a statistic of a unit type, `value` without upgrades, with its owner's."""
+    rule = w.unit_rules[unit_type]
+    if not is_player(owner):
+        return value
+    if rule.up0_stat == stat and w.upgrades[owner, rule.up0]:
+        value += rule.up0_amount
+    if rule.up1_stat == stat and w.upgrades[owner, rule.up1]:
+        value += rule.up1_amount
+    return value
+
+
+@kernel
 def max_health(w: State, owner: int, unit_type: int) -> float:
     """Returns the full health of a unit of this type with its owner's upgrades."""
-    rule = w.unit_rules[unit_type]
-    health = rule.health
-    if is_player(owner):
-        if rule.up0_stat == ids.STAT_HEALTH and w.upgrades[owner, rule.up0]:
-            health += rule.up0_amount
-        if rule.up1_stat == ids.STAT_HEALTH and w.upgrades[owner, rule.up1]:
-            health += rule.up1_amount
-    return health
+    health = w.unit_rules[unit_type].health
+    return upgraded(w, owner, unit_type, ids.STAT_HEALTH, health)
 
 
 @kernel
@@ -460,15 +474,9 @@ def speed_of(w: State, row: int) -> float:
     """Returns how far the unit moves in a loop, including upgrades, buffs and creep."""
     unit = w.units[row]
     rule = w.unit_rules[unit.unit_type]
-    speed = rule.speed
-    if is_player(unit.owner):
-        if rule.up0_stat == ids.STAT_SPEED and w.upgrades[unit.owner, rule.up0]:
-            speed += rule.up0_amount
-        if rule.up1_stat == ids.STAT_SPEED and w.upgrades[unit.owner, rule.up1]:
-            speed += rule.up1_amount
+    speed = upgraded(w, unit.owner, unit.unit_type, ids.STAT_SPEED, rule.speed)
     if rule.race == ZERG and not rule.flying and not rule.worker:
-        column = min(max(int(unit.x), 0), w.map_width - 1)
-        line = min(max(int(unit.y), 0), w.map_height - 1)
+        line, column = cell_at(w, unit.x, unit.y)
         if w.creep[line, column]:
             queen = unit.unit_type == ids.UNIT_QUEEN
             speed *= QUEEN_CREEP_SPEED if queen else CREEP_SPEED

@@ -5,8 +5,6 @@ and snapshots. Runs every few loops. High ground hides what is on it from ground
 units an observation then shows is decided in the room `observation`.
 """
 
-import numpy as np
-
 from starmill.engines.skirmish.simulation import ids
 from starmill.engines.skirmish.simulation.records import (
     CELL_FOGGED,
@@ -18,39 +16,15 @@ from starmill.engines.skirmish.simulation.records import (
     ROWS,
     State,
 )
+from starmill.engines.skirmish.simulation.terrain import NO_CEILING, fill_disc
+from starmill.engines.skirmish.simulation.units import cell_at
 from starmill.schema.compilation import kernel
 
 VISION_LOOPS = 8  # between two updates
 CLIFF = 5  # difference in height that hides high ground
-NO_CEILING = 255  # sight from the air: no ground is too high
 SITE_SIGHT = 3.0  # of an unfinished building, beyond its radius
 TOWER_REACH = 3.0  # how near to a watch tower a unit must be to use it
 SENSOR_RANGE = 30.0
-
-
-@kernel
-def _reveal(
-    w: State,
-    grid: np.ndarray,
-    x: float,
-    y: float,
-    radius: float,
-    ceiling: int,
-    value: int,
-) -> None:
-    """Sets the cells of a grid within a radius whose ground is no higher than `ceiling`."""
-    rows, columns = w.map_height, w.map_width
-    for row in range(max(int(y - radius), 0), min(int(y + radius) + 1, rows)):
-        dy = row + 0.5 - y
-        rest = radius * radius - dy * dy
-        if rest <= 0.0:
-            continue
-        half = np.sqrt(rest)
-        first = max(int(np.ceil(x - half - 0.5)), 0)
-        last = min(int(np.floor(x + half - 0.5)), columns - 1)
-        for column in range(first, last + 1):
-            if w.height[row, column] <= ceiling:
-                grid[row, column] = value
 
 
 @kernel
@@ -78,13 +52,12 @@ def _look_from_unit(w: State, row: int) -> None:
         sight = min(sight, unit.radius + SITE_SIGHT)
     ceiling = NO_CEILING
     if unit.flying == 0:
-        line = min(max(int(unit.y), 0), w.map_height - 1)
-        column = min(max(int(unit.x), 0), w.map_width - 1)
+        line, column = cell_at(w, unit.x, unit.y)
         ceiling = w.height[line, column] + CLIFF
-    _reveal(w, w.visibility[p], unit.x, unit.y, sight, ceiling, CELL_VISIBLE)
+    fill_disc(w, w.visibility[p], unit.x, unit.y, sight, ceiling, CELL_VISIBLE)
     detects = rule.detects > 0.0 and unit.build_progress >= 1.0
     if detects and (rule.needs_power == 0 or unit.powered):
-        _reveal(w, w.detection[p], unit.x, unit.y, rule.detects, NO_CEILING, 1)
+        fill_disc(w, w.detection[p], unit.x, unit.y, rule.detects, NO_CEILING, 1)
 
 
 @kernel
@@ -108,7 +81,7 @@ def _look_from_tower(w: State, row: int) -> None:
     for p in range(1, PLAYERS):
         if near == 1 << p:
             grid = w.visibility[p]
-            _reveal(w, grid, tower.x, tower.y, sight, NO_CEILING, CELL_VISIBLE)
+            fill_disc(w, grid, tower.x, tower.y, sight, NO_CEILING, CELL_VISIBLE)
 
 
 @kernel
@@ -141,13 +114,11 @@ def _forget_seen(w: State, p: int) -> None:
 @kernel
 def _mark_units(w: State) -> None:
     """Sets who sees and detects each unit, and remembers buildings that go out of sight."""
-    rows, columns = w.map_height, w.map_width
     for row in range(w.clock[ROWS]):
         unit = w.units[row]
         if unit.alive == 0:
             continue
-        line = min(max(int(unit.y), 0), rows - 1)
-        column = min(max(int(unit.x), 0), columns - 1)
+        line, column = cell_at(w, unit.x, unit.y)
         fixed = (
             unit.owner == OWNER_NEUTRAL and w.unit_rules[unit.unit_type].critter == 0
         ) or (w.unit_rules[unit.unit_type].footprint > 0 and unit.cloaked == 0)
@@ -184,8 +155,8 @@ def refresh_vision(w: State) -> None:
         if entry.alive and entry.id == ids.EFFECT_SCAN:
             seen, detected = w.visibility[entry.owner], w.detection[entry.owner]
             x, y, radius = entry.x, entry.y, entry.radius
-            _reveal(w, seen, x, y, radius, NO_CEILING, CELL_VISIBLE)
-            _reveal(w, detected, x, y, radius, NO_CEILING, 1)
+            fill_disc(w, seen, x, y, radius, NO_CEILING, CELL_VISIBLE)
+            fill_disc(w, detected, x, y, radius, NO_CEILING, 1)
     _mark_units(w)
     for p in range(1, PLAYERS):
         _forget_seen(w, p)
