@@ -100,12 +100,12 @@ def test_a_blink_goes_eight_cells_and_only_into_sight() -> None:
     game.world.upgrades[1, 87] = 1
     stalker = arena.put(game, "Stalker", 1, X, Y)
     arena.look(game)
-    arena.command(game, 1, "Effect_Blink_Stalker", [stalker], point=(X, Y + 20))
-    assert arena.unit(game, stalker, "y") == pytest.approx(Y + 8, abs=0.01)
-    second = arena.put(game, "Stalker", 1, X + 10, Y)
+    arena.command(game, 1, "Effect_Blink_Stalker", [stalker], point=(X + 20, Y))
+    assert arena.unit(game, stalker, "x") == pytest.approx(X + 8, abs=0.01)
+    second = arena.put(game, "Stalker", 1, X, Y + 3)
     game.world.visibility[1] = 1
-    arena.command(game, 1, "Effect_Blink_Stalker", [second], point=(X + 10, Y + 20))
-    assert arena.unit(game, second, "y") == pytest.approx(Y, abs=0.2)
+    arena.command(game, 1, "Effect_Blink_Stalker", [second], point=(X + 20, Y + 3))
+    assert arena.unit(game, second, "x") == pytest.approx(X, abs=0.2)
 
 
 def test_a_medivac_heals_and_pays_with_energy() -> None:
