@@ -36,6 +36,7 @@ from starmill.schema import (
     storage,
     table,
 )
+from starmill.schema.loader.dataset import checked_file
 from starmill.schema.selection import Selection
 from starmill.version import __version__
 
@@ -411,8 +412,8 @@ def _reusable(request: Request) -> dict[str, dict[int, plan.Reused]]:
             f"(starmill {old.starmill}, codec {old.codec}, {dict(old.libraries)}). Its "
             "episodes would differ from this build's; build without --extend"
         )
-    url = storage.join(folder, table.EPISODES)
-    episodes = table.parse_table(storage.read(url), table.EPISODE_SCHEMA, url)
+    data = checked_file(folder, old, table.EPISODES)
+    episodes = table.parse_table(data, table.EPISODE_SCHEMA, table.EPISODES)
     reusable: dict[str, dict[int, plan.Reused]] = {}
     for meta, row in zip(table.metas(episodes), episodes.to_pylist(), strict=True):
         reusable.setdefault(meta.replay_id, {})[meta.player_id] = plan.Reused(
@@ -420,6 +421,7 @@ def _reusable(request: Request) -> dict[str, dict[int, plan.Reused]]:
             shard=row["shard"],
             offsets=tuple(row["offsets"]),
             meta=dataclasses.asdict(meta),
+            sha256=row["sha256"],
         )
     return reusable
 

@@ -43,12 +43,14 @@ class Reused:
         shard: name of the shard that has the episode.
         offsets: where each of its records begins in the shard, and where the last one ends.
         meta: the fields of its `EpisodeMeta`.
+        sha256: over the data of its records, in order.
     """
 
     folder: str
     shard: str
     offsets: tuple[int, ...]
     meta: Mapping[str, Any]
+    sha256: str
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

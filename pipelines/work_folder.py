@@ -224,10 +224,14 @@ def _reused_records(
     begin, end = reused["offsets"][0], reused["offsets"][-1]
     data = reader.read(reused["shard"], begin, end)
     where = f"{reader.folder}/{reused['shard']}"
-    return shards.EpisodeRecords(
-        meta=EpisodeMeta(**reused["meta"]),
-        records=list(shards.records_of(data, where)),
-    )
+    records = list(shards.records_of(data, where))
+    digest = hashlib.sha256(b"".join(records)).hexdigest()
+    if digest != reused["sha256"]:
+        raise errors.ShardCorrupt(
+            f"{where}, byte {begin:,}: the episode table says sha256 {reused['sha256']}, "
+            f"found {digest}; the dataset that is extended is damaged"
+        )
+    return shards.EpisodeRecords(meta=EpisodeMeta(**reused["meta"]), records=records)
 
 
 def _inputs_digest(

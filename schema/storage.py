@@ -12,6 +12,7 @@ import io
 import logging
 import os
 import re
+import stat
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, TypeVar
@@ -50,7 +51,12 @@ class Written(NamedTuple):
 
 
 @functools.lru_cache(maxsize=256)
-def _filesystem(url: str) -> tuple[Any, str]:
+def filesystem_of(url: str) -> tuple[Any, str]:
+    """Returns the fsspec filesystem of an address, and the path in it."""
+    if "://" not in url:
+        # Not url_to_fs, which takes a local name with "::" for a chain of addresses.
+        local = fsspec.filesystem("file")
+        return local, local._strip_protocol(url)
     filesystem, path = fsspec.core.url_to_fs(url)
     return filesystem, path
 
@@ -99,9 +105,22 @@ def _may_pass(error: Exception) -> bool:
     return type(error).__module__.split(".")[0] in _CLIENTS
 
 
+def is_special(url: str) -> bool:
+    """Returns whether there is a pipe, a device or a socket, which could block a reader."""
+    if not is_local(url):
+        return False
+    try:
+        mode = os.stat(filesystem_of(url)[1]).st_mode  # noqa: PTH116  # a plain string
+    except OSError:
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
 def read(url: str) -> bytes:
     """Returns a whole file."""
-    filesystem, path = _filesystem(url)
+    if is_special(url):
+        raise errors.FormatError(f"{url}: expected a regular file")
+    filesystem, path = filesystem_of(url)
     try:
         return bytes(retry(lambda: filesystem.cat_file(path), f"reading {url}"))
     except FileNotFoundError as error:
@@ -112,13 +131,13 @@ def read(url: str) -> bytes:
 
 def exists(url: str) -> bool:
     """Returns whether there is a file or folder at the address."""
-    filesystem, path = _filesystem(url)
+    filesystem, path = filesystem_of(url)
     return bool(retry(lambda: filesystem.exists(path), f"looking for {url}"))
 
 
 def names(folder: str) -> list[str]:
     """Returns the names of the files directly in a folder, sorted; none if it is absent."""
-    filesystem, path = _filesystem(folder)
+    filesystem, path = filesystem_of(folder)
     # Listings are cached by object stores' clients; what others wrote must be seen.
     filesystem.invalidate_cache(path)
     try:
@@ -130,7 +149,7 @@ def names(folder: str) -> list[str]:
 
 def size_bytes(url: str) -> int:
     """Returns a file's length."""
-    filesystem, path = _filesystem(url)
+    filesystem, path = filesystem_of(url)
     try:
         info = retry(lambda: filesystem.info(path), f"looking at {url}")
     except FileNotFoundError as error:
@@ -147,7 +166,7 @@ def write(url: str, parts: bytes | Iterable[bytes]) -> Written:
     pieces = [parts] if isinstance(parts, bytes) else parts
     if is_local(url):
         return _write_local(local_path(url), pieces)
-    filesystem, path = _filesystem(url)
+    filesystem, path = filesystem_of(url)
     digest = hashlib.sha256()
     body = io.BytesIO()
     for piece in pieces:
@@ -166,7 +185,7 @@ def temporary_target(name: str) -> str | None:
 
 def delete(url: str) -> None:
     """Deletes a file; does nothing if there is none."""
-    filesystem, path = _filesystem(url)
+    filesystem, path = filesystem_of(url)
     with contextlib.suppress(FileNotFoundError):
         retry(lambda: filesystem.rm_file(path), f"deleting {url}")
 
@@ -176,7 +195,7 @@ def remove(folder: str, is_ours: Callable[[str], object]) -> None:
 
     Folders that are empty afterwards are deleted too. Everything else stays.
     """
-    filesystem, path = _filesystem(folder)
+    filesystem, path = filesystem_of(folder)
     filesystem.invalidate_cache(path)
     root = path.rstrip("/")
     files = retry(lambda: filesystem.find(path), f"listing {folder}")
@@ -254,7 +273,14 @@ class RangeReader:
         return {"folder": self.folder, "_open": {}}
 
     def read(self, name: str, begin: int, end: int) -> bytes:
-        """Returns the bytes begin:end of a file; FormatError where it has fewer."""
+        """Returns the bytes begin:end of a file; FormatError where it has fewer.
+
+        The name comes from a table or a manifest, so it must not lead out of the folder.
+        """
+        if "/" in name or "\\" in name or name in ("", ".", ".."):
+            raise errors.ShardCorrupt(
+                f"{self.folder}: expected the name of a file in it, found {name!r}"
+            )
         url = join(self.folder, name)
         if is_local(url):
             data = self._read_local(name, url, begin, end)
@@ -270,6 +296,8 @@ class RangeReader:
     def _read_local(self, name: str, url: str, begin: int, end: int) -> bytes:
         descriptor = self._open.get(name)
         if descriptor is None:
+            if is_special(url):
+                raise errors.ShardCorrupt(f"{url}: expected a regular file")
             if len(self._open) >= self._MOST_OPEN:
                 os.close(self._open.pop(next(iter(self._open))))
             try:
@@ -280,7 +308,7 @@ class RangeReader:
         return os.pread(descriptor, end - begin, begin)
 
     def _read_remote(self, url: str, begin: int, end: int) -> bytes:
-        filesystem, path = _filesystem(url)
+        filesystem, path = filesystem_of(url)
         try:
             return bytes(
                 retry(

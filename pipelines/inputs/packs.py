@@ -13,11 +13,10 @@ import zlib
 from collections.abc import Iterator
 from typing import IO, Any, NamedTuple
 
-import fsspec
 import numpy as np
 from numpy.typing import NDArray
 
-from starmill.schema import errors
+from starmill.schema import errors, storage
 from starmill.schema.compilation import checked
 from starmill.schema.reasons import RejectReason
 
@@ -86,7 +85,10 @@ def _decrypt(data, password, table):  # type: ignore[no-untyped-def]  # numba in
 def _opened(address: str) -> Iterator[tuple[IO[bytes], list[zipfile.ZipInfo]]]:
     """Yields the pack's file and its replays, sorted by name; ReplayError if unreadable."""
     try:
-        with fsspec.open(address, "rb") as file, zipfile.ZipFile(file) as pack:
+        if storage.is_special(address):
+            raise OSError("expected a regular file")
+        filesystem, path = storage.filesystem_of(address)
+        with filesystem.open(path, "rb") as file, zipfile.ZipFile(file) as pack:
             members = [
                 member
                 for member in pack.infolist()

@@ -11,8 +11,6 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-import fsspec
-
 from starmill.pipelines.inputs import packs
 from starmill.schema import errors, storage
 
@@ -118,7 +116,7 @@ def _digest(lines: Iterable[str]) -> str:
 
 def _entries(named: str) -> Iterator[tuple[str, str]]:
     """Yields (address, stamp) of the files that one input names. A stamp changes with its file."""
-    filesystem, path = fsspec.core.url_to_fs(named)
+    filesystem, path = storage.filesystem_of(named)
     local = storage.is_local(named)
     try:
         if filesystem.isfile(path):

@@ -141,6 +141,7 @@ def test_episodes_of_another_dataset_are_reused_only_if_all_sides_are_there(tmp_
             shard="s",
             offsets=(0, 5),
             meta={"replay": number, "side": side},
+            sha256="x",
         )
 
     have = {

@@ -1,8 +1,10 @@
 """The work folder: whose it is, what is in it, and that only its own files are deleted."""
 
+import dataclasses
 import itertools
 import json
 
+import pyarrow.parquet as pq
 import pytest
 
 from starmill.pipelines import episode_maker, plan, work_folder
@@ -144,6 +146,40 @@ def test_a_shard_is_joined_once_and_again_when_a_part_changes(work):
     work_folder.write_result(work, records.replay_id(2), result(2, sides=(1, 2)))
     again = work_folder.join_shard(work, output, SHARD, [ref(1), ref(2)])
     assert again.entry is not None and again.entry.episodes == 3
+
+
+def reused(tmp_path, **changes) -> work_folder.PartRef:
+    """An episode of a dataset on disk, with wrong facts where there are changes."""
+    folder = str(tmp_path / "old")
+    records.dataset(folder, [records.episode(1)])
+    (row,) = pq.read_table(f"{folder}/{table.EPISODES}").to_pylist()
+    meta = records.episode(1).meta
+    facts = {
+        "folder": folder,
+        "shard": row["shard"],
+        "offsets": row["offsets"],
+        "meta": dataclasses.asdict(meta),
+        "sha256": row["sha256"],
+    }
+    return work_folder.PartRef(meta.replay_id, json.dumps([{**facts, **changes}]), "")
+
+
+def test_reused_episodes_are_copied(work, tmp_path):
+    joined = work_folder.join_shard(work, f"{work}-output", SHARD, [reused(tmp_path)])
+    assert joined.entry is not None and joined.entry.episodes == 1
+
+
+def test_a_reused_episode_that_its_table_does_not_describe_is_refused(work, tmp_path):
+    damaged = reused(tmp_path, sha256="0" * 64)
+    with pytest.raises(errors.ShardCorrupt, match="the episode table says sha256 000"):
+        work_folder.join_shard(work, f"{work}-output", SHARD, [damaged])
+
+
+def test_a_shards_name_does_not_lead_out_of_the_dataset(work, tmp_path):
+    (tmp_path / "secret.bin").write_bytes(b"secret")
+    leading_out = reused(tmp_path, shard="../secret.bin", offsets=[0, 6])
+    with pytest.raises(errors.ShardCorrupt, match="expected the name of a file in it"):
+        work_folder.join_shard(work, f"{work}-output", SHARD, [leading_out])
 
 
 def test_a_shard_of_failures_alone_has_no_file(work):
