@@ -1,11 +1,10 @@
 """The unit stream's input: each row of `raw_units` by itself, as a sum of linear layers.
 
 In: rows [B, 512, 48]. Out: embeddings [B, 512, unit], and which rows are units.
-Every layer's input is a one-hot vector or a set of them, except bits of the position and
-ratios, so the layers are lookups of their kernels' rows.
+Inputs are one-hot vectors, counts of slots, bits of the position, and ratios.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -112,15 +111,9 @@ class UnitEncoder(nnx.Module):
             [column[name].astype(jnp.float32) / top for name, top in _RATIOS.items()],
             axis=-1,
         )
-        # Each type has one row for its id and one for its attributes: look up their sum.
-        by_type = (
-            self.unit_type.kernel[...]
-            + jnp.asarray(tables.unit_attributes()) @ self.attributes.kernel[...]
-        )
-        out = _one_hot(column["unit_type"], tables.TYPE_SLOTS) @ by_type
-        # A type above the table has no id of its own but the last type's attributes.
-        out += self._too_large(column["unit_type"])
-        out += self.unit_type.bias[...] + self.attributes.bias[...]
+        types = column["unit_type"]
+        out = self.unit_type(_one_hot(types, tables.TYPE_SLOTS))
+        out += self.attributes(_at(tables.unit_attributes(), types))
         out += self.x(_bits(column["x"])) + self.y(_bits(column["y"]))
         out += self.ratios(ratios)
         out += self.order(_class(column["order_id_0"], tables.order_classes()))
@@ -128,10 +121,6 @@ class UnitEncoder(nnx.Module):
             out += linear(_class(column[name], tables.queue_classes()))
         out += self.counts(counts(column))
         return out * present[..., None], present
-
-    def _too_large(self, types: jax.Array) -> jax.Array:
-        last = tables.unit_attributes()[-1] @ self.attributes.kernel[...]
-        return (types >= tables.TYPE_SLOTS)[..., None] * last
 
 
 def counts(column: dict[str, jax.Array]) -> jax.Array:
@@ -178,7 +167,7 @@ def _columns(rows: jax.Array) -> dict[str, jax.Array]:
     return column
 
 
-def _at(table: NDArray[np.int32], index: jax.Array) -> jax.Array:
+def _at(table: NDArray[Any], index: jax.Array) -> jax.Array:
     """Returns the table's entries; an index that is too large means the last entry."""
     index = jnp.minimum(index, len(table) - 1)
     index = jnp.where(index < 0, jnp.clip(index + len(table), 0), index)
