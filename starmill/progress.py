@@ -1,7 +1,7 @@
-"""Progress of a long command: a bar on a terminal, a status line every ten seconds else.
+"""Progress of a long command: a bar on a terminal, otherwise a line every ten seconds.
 
-In: a function that says how much is done. It is asked from a thread, so the work itself
-needs no hooks and can run anywhere, on a cluster too.
+In: a function that returns how much is done. Out: text on a stream. A thread calls the function,
+so the work needs no hooks and can run anywhere, even on a cluster.
 """
 
 import sys
@@ -16,7 +16,7 @@ _PLAIN_SECONDS = 10.0
 
 
 class _Shown:
-    """Shows a text while the `with` block runs; subclasses say which."""
+    """Shows a text while the `with` block runs; subclasses provide the text."""
 
     def __init__(self, stream: TextIO | None) -> None:
         self._stream = stream or sys.stderr
@@ -37,7 +37,7 @@ class _Shown:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Stops showing, with a last text if all went well."""
+        """Stops showing; writes a last text if the block succeeded."""
         self._stop.set()
         self._thread.join()
         if kind is None:
@@ -111,7 +111,7 @@ class Progress(_Shown):
 
 
 class Waiting(_Shown):
-    """Shows how long something of unknown length has taken; nothing if it is soon over."""
+    """Shows how long something of unknown length has taken; nothing if it ends soon."""
 
     def __init__(self, label: str, text: str, stream: TextIO | None = None) -> None:
         super().__init__(stream)

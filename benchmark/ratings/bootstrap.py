@@ -1,8 +1,9 @@
-"""Elo intervals by resampling games, a check on the analytic ones that assumes less.
+"""Elo intervals by resampling games: a check on the analytic ones, with fewer assumptions.
 
-Games are drawn anew within each pair of agents, with the weights that make race pairs count
-alike. Race pairs are not strata: with two games in each, resampling inside them would halve
-the variance; as it is, what races differ by counts as noise and widens the interval a little.
+In: a win table and its ratings. Out: the ratings with other intervals. Games are resampled
+within each pair of agents, with weights that make race pairs count equally. Race pairs are not
+strata: with two games in each, resampling inside them would halve the variance. Differences
+between races therefore count as noise, which widens the interval a little.
 """
 
 import dataclasses
@@ -14,14 +15,14 @@ from numpy.typing import NDArray
 from starmill.benchmark.ratings import elo, winrates
 
 Floats = NDArray[np.float64]
-# Further from the anchor than this a resampled rating is as good as infinite.
+# A resampled rating that is farther from the anchor counts as infinite.
 _FAR = elo.LIMIT / 2
 
 
 def resampled_win_rates(
     table: winrates.WinTable, first: int, second: int, count: int, seed: int
 ) -> Floats:
-    """Returns [count] values of f(first, second), each from as many games drawn anew."""
+    """Returns [count] values of f(first, second), each from as many resampled games."""
     games = table.games[first, second].ravel()
     draws = table.draws[first, second].ravel()
     wins = np.rint(table.points[first, second].ravel() - draws / 2).astype(np.int64)
@@ -44,9 +45,9 @@ def intervals(
     replicates: int = 1000,
     confidence: float = 0.95,
 ) -> dict[str, elo.Rating]:
-    """Returns the ratings with the intervals of agents that have one replaced.
+    """Returns the ratings with resampled intervals; agents without a rating stay as they are.
 
-    `ratings` is what `elo.fit_pool` made of the same table and anchor.
+    `ratings` is the result of `elo.fit_pool` for the same table and anchor.
     """
     at = table.index(anchor)
     members = np.array(

@@ -2,12 +2,12 @@
 
 The model is P(p beats q) = 1 / (1 + 10 ** ((e(q) - e(p)) / 400)) and the fit minimises the sum
 over pairs of the cross-entropy -[f log f^ + (1 - f) log(1 - f^)], every pair weighing the same.
-Paper: appendix A.2.  Departs: the paper prints the model with the sign of the exponent turned
-round and the cross-entropy with its first term only; neither has a finite optimum of the kind
-its table shows.
+Paper: appendix A.2.  Departs: the paper prints the model with the sign of the exponent reversed
+and only the first term of the cross-entropy; neither has a finite optimum like the one that its
+table shows.
 
-A rating is infinite when an agent won (or lost) everything there is to win: that is said, with
-the bound the games do give, rather than hidden behind a prior.
+An agent that won (or lost) every point has an infinite rating. Such a rating is reported as
+saturated, with the bound that the games support, instead of being hidden behind a prior.
 """
 
 import dataclasses
@@ -46,9 +46,12 @@ class Status(enum.StrEnum):
 class Rating:
     """An agent's rating.
 
-    elo: None unless status is RATED or FIXED.
-    low, high: the interval's ends; None where it is unbounded on that side.
-    note: one sentence for people, empty where there is nothing to say.
+    Attributes:
+        elo: None unless status is RATED or FIXED.
+        low: the interval's lower end; None if it is unbounded below.
+        high: the interval's upper end; None if it is unbounded above.
+        status: what the rating rests on.
+        note: one sentence for people; empty if there is nothing to say.
     """
 
     elo: float | None
@@ -103,11 +106,11 @@ def fit_pool(
     anchor_elo: float = ANCHOR_ELO,
     confidence: float = 0.95,
 ) -> dict[str, Rating]:
-    """Returns every agent's rating from one joint fit, the anchor staying put.
+    """Returns every agent's rating from one joint fit, with the anchor at `anchor_elo`.
 
-    Agents whose results are all one way against the rest cannot be placed by a number; they
-    and those without a chain of games to the anchor are named as such, and take no part in
-    the fit of the others (in the limit of the fit they would not change it).
+    Agents that won or lost everything against the rest get no number, nor do those without a
+    chain of games to the anchor; their status says which. They take no part in the fit of the
+    others, which they would not change in the limit.
     """
     at = table.index(anchor)
     rated, above, below = _standing(table, at)
@@ -136,9 +139,9 @@ def rate_against(
     *,
     confidence: float = 0.95,
 ) -> Rating:
-    """Returns one agent's rating from its games against references, whose ratings stay fixed.
+    """Returns one agent's rating from its games against references with fixed ratings.
 
-    Games against agents that are not references are not used.
+    It ignores games against other agents.
     """
     at = table.index(agent)
     rivals = [

@@ -1,6 +1,7 @@
-"""The paper's own results, shipped as data, for comparison and as fixed reference ratings.
+"""The paper's own results, for comparison and as fixed reference ratings.
 
-Numbers are as printed (`data/paper_results.json`); nothing here is computed from games.
+In: `data/paper_results.json`, with the numbers as printed. Out: records. Nothing here is computed
+from games.
 """
 
 import dataclasses
@@ -13,11 +14,16 @@ from starmill.benchmark.ratings import elo
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PaperAgent:
-    """One printed line.
+    """One line of the paper's table.
 
-    agent: the short name used in results.  name: as printed.
-    reference: whether it is one of the seven opponents of the protocol.
-    robustness, versus_very_hard: in [0, 1].
+    Attributes:
+        agent: the short name used in results.
+        name: as printed.
+        kind: the group of agents that the paper puts it in.
+        reference: whether it is one of the protocol's seven opponents.
+        robustness: in [0, 1].
+        elo: as printed.
+        versus_very_hard: win rate against very_hard, in [0, 1].
     """
 
     agent: str
@@ -30,13 +36,19 @@ class PaperAgent:
 
     @property
     def expected_versus_very_hard(self) -> float:
-        """Returns what the Elo model makes of the printed rating."""
+        """Returns the win rate that the Elo model predicts from the printed rating."""
         return float(elo.win_probability(self.elo, elo.ANCHOR_ELO))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PaperWinRate:
-    """A win rate that the paper's text states."""
+    """A win rate that the paper's text states.
+
+    Attributes:
+        home: short name of the first agent.
+        away: short name of the second.
+        win_rate: home's, in [0, 1].
+    """
 
     home: str
     away: str
@@ -54,12 +66,12 @@ def _content() -> dict[str, list[dict[str, object]]]:
 
 
 def agents() -> list[PaperAgent]:
-    """Returns the table's lines in its order."""
+    """Returns the table's lines, in its order."""
     return [PaperAgent(**line) for line in _content()["agents"]]  # type: ignore[arg-type]  # fields are checked by a test
 
 
 def win_rates() -> list[PaperWinRate]:
-    """Returns the single win rates that the text gives."""
+    """Returns the win rates that the text states."""
     return [PaperWinRate(**line) for line in _content()["win_rates"]]  # type: ignore[arg-type]  # fields are checked by a test
 
 

@@ -1,8 +1,8 @@
-"""Ratings that stay fixed while others are rated against them: the paper's, and Skirmish's own.
+"""Fixed ratings that other agents are rated against: the paper's, and the embedded game's.
 
-The paper's are printed (`paper`). The embedded game's opponents were played against each other
-once, and those games ship (`data/skirmish_games.csv`, the rows that `starmill evaluate` wrote), so
-their ratings are not numbers to be believed but a fit that anyone can repeat.
+In: the paper's table (`paper`), and `data/skirmish_games.csv`, games among the embedded game's
+opponents as `starmill evaluate` wrote them. Out: Elo by name. Anyone can repeat the fit of those
+games. Knows nothing of contestants but their names and digests.
 """
 
 import functools
@@ -27,9 +27,9 @@ def _games() -> tuple[results.Result, ...]:
 
 @functools.cache
 def skirmish_ratings() -> dict[str, float]:
-    """Returns the Elo of the embedded game's opponents, very_hard at 1000, to a tenth.
+    """Returns the Elo of the embedded game's opponents, rounded to a tenth; very_hard is 1000.
 
-    Left out are those whom their games give no finite rating.
+    It omits opponents whose games give no finite rating.
     """
     fitted = elo.fit_pool(winrates.tabulate(row.as_game() for row in _games()))
     return {
@@ -47,9 +47,9 @@ def skirmish_limit_loops() -> int:
 
 
 def check_skirmish(contestants: Iterable[tuple[str, str]]) -> None:
-    """Raises ConfigError where one bears a reference's name and is another.
+    """Raises ConfigError if a contestant has a reference's name but another digest.
 
-    contestants: names with digests; a name may come with several.
+    `contestants` are names with digests; a name may occur with several.
     """
     rated = {row.home: row.home_digest for row in _games()}
     rated |= {row.away: row.away_digest for row in _games()}
@@ -60,13 +60,13 @@ def check_skirmish(contestants: Iterable[tuple[str, str]]) -> None:
     ]
     if others:
         raise errors.ConfigError(
-            "--references skirmish: rename who is not the one that was rated\n  "
-            + "\n  ".join(others)
+            "--references skirmish: rename contestants whose digest differs from the "
+            "reference's\n  " + "\n  ".join(others)
         )
 
 
 def check_skirmish_games(rows: Sequence[results.Result]) -> None:
-    """Raises ConfigError where games are not by the references' rules, or not theirs."""
+    """Raises ConfigError if games had other rules than the references' games, or other players."""
     limit = skirmish_limit_loops()
     others = [
         f"{row.game}: {row.engine}, {row.ending} at loop {row.game_loops}"
@@ -78,8 +78,8 @@ def check_skirmish_games(rows: Sequence[results.Result]) -> None:
     if others:
         raise errors.ConfigError(
             "--references skirmish: rated on the embedded game, stopped at loop "
-            f"{limit}; {len(others)} games are others: {'; '.join(others[:3])}. Play "
-            "them anew with `starmill evaluate --references skirmish`, or rate without it"
+            f"{limit}; {len(others)} games differ: {'; '.join(others[:3])}. Play them "
+            "again with `starmill evaluate --references skirmish`, or rate without it"
         )
     check_skirmish(
         [(row.home, row.home_digest) for row in rows]

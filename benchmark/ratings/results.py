@@ -1,9 +1,9 @@
-"""Games on disk: one CSV row each, appended durably, read back strictly.
+"""Games on disk: one CSV row per game, appended durably and read strictly.
 
-Any CSV with the columns home, away, home_race, away_race, outcome can be rated; what
-`starmill evaluate` appends has the columns of `Result`, those five among them.
-A row is on disk before the next game is started: it is written in one piece and synced, and
-a piece cut short by a crash is dropped when the file is opened again.
+In and out: rows. Any CSV with the columns home, away, home_race, away_race and outcome can be
+rated. Files that `starmill evaluate` writes have all columns of `Result`. A row is written at
+once and synced to disk before the next game starts; opening the file again drops a row that a
+crash cut short.
 """
 
 import csv
@@ -27,15 +27,22 @@ _SHOWN = 10  # problems listed before "and N more"
 class Result:
     """One game as it was played.
 
-    game: its id in the schedule; what resuming goes by.
-    home_digest, away_digest: of what the names stand for: a checkpoint's digest, or the
-        engine's own AI with its settings.
-    map_name, seed: with the races and agents, what the game follows from.
-    game_loops: its length.  seconds are loops / 22.4.
-    ending: "won" or "draw" by the engine, "limit" when the loop limit made it a draw.
-    attempts: 1 and the crashes before it.
-    engine: name and version.
-    replay: path relative to the results' folder; empty if none was kept.
+    Attributes:
+        game: its id in the schedule; resuming skips ids that are present.
+        home: name of the first contestant.
+        away: name of the second.
+        home_race: as played.
+        away_race: as played.
+        outcome: 1 home won, 0 draw, -1 home lost.
+        home_digest: identifies the player behind the name (`contestants`).
+        away_digest: likewise.
+        map_name: file name of the map, without folder and ending.
+        seed: of the game.
+        game_loops: the game's length.
+        ending: "won" or "draw" by the engine; "limit" if it reached its last allowed loop.
+        attempts: 1, plus one for each crash before.
+        engine: name and version.
+        replay: path relative to the results' folder; empty if none was kept.
     """
 
     game: str
@@ -70,10 +77,10 @@ _INTEGERS = ("outcome", "seed", "game_loops", "attempts")
 
 
 def read_games(path: Path) -> list[winrates.Game]:
-    """Returns the games of a CSV in its order; FormatError lists what is wrong with it.
+    """Returns the games of a CSV, in its order; FormatError lists the rows that are wrong.
 
-    Races may be in any case; outcome is 1, 0 or -1 for home. Further columns are ignored but
-    for `game`: an id given twice is the same game and must not count twice.
+    Races may be in any case. Of the optional columns only `game` matters: an id that appears
+    twice is an error, because a game must not count twice.
     """
     games: list[winrates.Game] = []
     problems: list[str] = []
@@ -106,7 +113,7 @@ def read_games(path: Path) -> list[winrates.Game]:
 
 
 def read_results(path: Path) -> list[Result]:
-    """Returns the rows that `Store` wrote; FormatError where a column is missing or wrong."""
+    """Returns the rows that `Store` wrote; FormatError if a column is missing or wrong."""
     read_games(path)
     out = []
     for line, row in _rows(path):
@@ -126,16 +133,17 @@ def read_results(path: Path) -> list[Result]:
 
 
 def has_columns(path: Path) -> bool:
-    """Returns whether the file holds everything a `Result` does."""
+    """Returns whether the file has every column of a `Result`."""
     for _, row in _rows(path):
         return not isinstance(row, str) and all(name in row for name in COLUMNS)
     return False
 
 
 class Store:
-    """The file of results: open, append, close; safe to kill at any moment.
+    """The file of results, to which rows are appended. It survives a kill at any moment.
 
-    `done` has the rows of earlier runs by game.
+    Attributes:
+        done: rows by the game's id, those of earlier runs included.
     """
 
     def __init__(self, path: Path) -> None:
@@ -150,10 +158,10 @@ class Store:
             _sync_folder(path.parent)
 
     def append(self, result: Result) -> None:
-        """Puts the row on disk; when this returns it will outlive a power cut."""
+        """Writes the row; when this returns, the row survives a power cut."""
         if result.game in self.done:
             raise errors.ConfigError(
-                f"{self._path}: game {result.game} is there already"
+                f"{self._path}: game {result.game} is already in the file"
             )
         self._write(_line(dataclasses.asdict(result)))
         self.done[result.game] = result
@@ -224,7 +232,7 @@ def _game(row: Mapping[str, str]) -> winrates.Game:
 
 
 def _rows(path: Path) -> Iterator[tuple[int, dict[str, str] | str]]:
-    """Yields line numbers with rows by column name, or with what is wrong with the row."""
+    """Yields line numbers with rows by column name, or with the problem of the row."""
     try:
         # utf-8-sig: spreadsheets put a byte order mark in front of the first column's name.
         text = path.read_text("utf-8-sig")
@@ -235,7 +243,7 @@ def _rows(path: Path) -> Iterator[tuple[int, dict[str, str] | str]]:
             f"{path}: expected CSV in UTF-8, found byte {error.object[error.start]:#04x} "
             f"at {error.start}"
         ) from error
-    # strict: an unclosed quote swallows the rest of the file otherwise.
+    # Strict: otherwise an unclosed quote swallows the rest of the file.
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
         header = [name.strip() for name in next(reader, [])]

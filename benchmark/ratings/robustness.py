@@ -2,8 +2,8 @@
 
 Paper: appendix A.2.  Departs: the paper prints 1 - min f(p, q); its table shows min f(p, q),
 which is also what "one minus exploitability" means.
-An agent's games against itself are not counted: the paper's 50% for its best agent is what
-f(p, p) = 1/2 would cap it at, ours may rise above it.
+Mirror matches are not counted, so the best agent may exceed the 50% at which f(p, p) = 1/2 caps
+the paper's best.
 """
 
 import dataclasses
@@ -23,9 +23,12 @@ Floats = NDArray[np.float64]
 class Robustness:
     """The worst win rate of one agent.
 
-    win_rate: in [0, 1].  low, high: ends of the interval.
-    opponent: the one it was worst against; of equals, the first in the table.
-    opponents: how many it was measured against.
+    Attributes:
+        win_rate: in [0, 1].
+        low: lower end of the interval.
+        high: upper end of the interval.
+        opponent: the opponent of the worst rate; of several, the first in the table.
+        opponents: number of opponents that were considered.
     """
 
     win_rate: float
@@ -53,9 +56,9 @@ def robustness(
     *,
     confidence: float = 0.95,
 ) -> Robustness | None:
-    """Returns the agent's worst win rate over those it met; None where it met none of them.
+    """Returns the agent's worst win rate over the opponents it met; None if it met none.
 
-    `opponents` says whom to consider; everybody in the table by default.
+    `opponents` limits the opponents; by default everybody in the table counts.
 
     The smallest of several estimates is smaller than the smallest truth, so the upper end
     allows for as many opponents as could be the worst one; the lower end needs no allowance.

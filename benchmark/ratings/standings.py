@@ -1,6 +1,7 @@
-"""The results table: one line per agent, everything the paper's table has and how sure it is.
+"""The results table: one line per agent, with the paper's columns and their intervals.
 
-In: a win table, an anchor or reference ratings. Out: `Standing`s, best first, and the same as JSON.
+In: a win table, and an anchor or reference ratings. Out: `Standing`s, best first, also as JSON.
+Knows nothing of files.
 """
 
 import dataclasses
@@ -17,11 +18,13 @@ Method = Literal["analytic", "bootstrap"]
 class Standing:
     """One agent's line.
 
-    rating: Elo, or why there is none.
-    robustness: None where the agent met no opponent.
-    versus_anchor: f against the anchor; a half for itself, None where they never met.
-    games: counted, of all opponents.
-    notes: what a reader of the numbers must know.
+    Attributes:
+        agent: its name.
+        rating: Elo, or why there is none.
+        robustness: None if the agent met no opponent.
+        versus_anchor: f against the anchor; a half for the anchor, None if they never met.
+        games: games against all opponents.
+        notes: caveats about the numbers, one sentence each.
     """
 
     agent: str
@@ -32,7 +35,7 @@ class Standing:
     notes: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Returns what `starmill rate --json` prints of the agent; None where unknown."""
+        """Returns the agent's entry of `starmill rate --json`; unknown numbers are None."""
         worst = self.robustness
         return {
             "elo": self.rating.elo,
@@ -59,12 +62,12 @@ def standings(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> list[Standing]:
-    """Returns every agent's line, by rating.
+    """Returns every agent's line, sorted by rating.
 
-    `references` are ratings that stay fixed; each other agent is then rated by itself against
-    them, and its robustness is over them alone (the paper's way to rate a new agent). Without,
-    all are fitted together with the anchor at `anchor_elo`. With references the intervals are
-    always analytic.
+    With `references`, whose ratings are fixed, each other agent is rated on its own against
+    them, and its robustness counts them alone; this is how the paper rates a new agent. The
+    intervals are then always analytic. Without references, all agents are fitted together,
+    with the anchor at `anchor_elo`.
     """
     if not 0 < confidence < 1:
         raise errors.ConfigError(
@@ -147,6 +150,6 @@ def _standing(
 
 
 def _order(line: Standing) -> tuple[int, float, str]:
-    """Saturated above first, then by rating, saturated below, and the unlinked last."""
+    """Sorts the saturated above first, then by rating, then the saturated below, then the rest."""
     groups = {elo.Status.ABOVE: 0, elo.Status.BELOW: 2, elo.Status.UNLINKED: 3}
     return groups.get(line.rating.status, 1), -(line.rating.elo or 0.0), line.agent

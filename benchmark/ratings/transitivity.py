@@ -1,9 +1,9 @@
-"""Does one number per agent explain the games? A test of the Elo model, and the cycles.
+"""Tests whether one number per agent explains the games, and lists the cycles.
 
-Elo assumes that who beats whom follows from one scale. Two answers to whether it does:
-the deviance between the win rates and the fit, with its chance if Elo were true (by
-simulation from the fit, as tables are small and draws common); and the triples in which p
-beats q, q beats r and r beats p, each with how sure its weakest link is.
+In: a win table. Out: two answers. The first is the deviance between the win rates and the Elo
+fit, with its p-value if Elo held; the p-value comes from simulation, because tables are small
+and draws are common. The second is the list of triples in which p beats q, q beats r and r beats
+p, with the p-value of each one's weakest link.
 """
 
 import dataclasses
@@ -21,12 +21,13 @@ Floats = NDArray[np.float64]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Cycle:
-    """Three agents, each of which beats the next and the last the first.
+    """Three agents, each of which beats the next; the last beats the first.
 
-    agents: in beating order, the first of them first in the table.
-    win_rates: f of each over the next.
-    p_value: of the weakest link being no advantage at all, times the triples looked at
-        (at most 1): small means the cycle is no accident.
+    Attributes:
+        agents: in that order, starting with the first in the table.
+        win_rates: f of each over the next.
+        p_value: of the weakest link if it had no advantage, times the number of triples
+            examined, at most 1. A small value means that the cycle is not chance.
     """
 
     agents: tuple[str, str, str]
@@ -38,10 +39,12 @@ class Cycle:
 class Transitivity:
     """How well one scale explains the results.
 
-    deviance: 2 sum games [f log(f / f^) + (1 - f) log((1 - f) / (1 - f^))]; 0 is a perfect fit.
-    freedom: pairs that met less ratings fitted; with 0 nothing can be tested.
-    p_value: chance of such a deviance or more if Elo holds; None with freedom 0.
-    cycles: sorted, the surest first.
+    Attributes:
+        deviance: 2 sum games [f log(f / f^) + (1 - f) log((1 - f) / (1 - f^))]; 0 is a
+            perfect fit.
+        freedom: pairs that met, minus ratings fitted; 0 means that nothing can be tested.
+        p_value: chance of this deviance or more if Elo holds; None if freedom is 0.
+        cycles: the most certain first.
     """
 
     deviance: float
@@ -80,7 +83,7 @@ def transitivity(
         expected[0], table.draw_rate[first, second], games, simulations, seed
     )
     chance = _deviance(drawn, _expected(drawn, design), games)
-    # One more on either side: the data themselves are one draw under the hypothesis.
+    # Plus one on either side, because the data are one draw under the hypothesis.
     p_value = (1 + int((chance >= seen - 1e-9).sum())) / (1 + simulations)
     return Transitivity(deviance=seen, freedom=freedom, p_value=p_value, cycles=cycles)
 

@@ -26,8 +26,12 @@ Counts = NDArray[np.int64]
 class Game:
     """One finished game.
 
-    home_race, away_race: of RACES, as played.
-    outcome: 1 home won, 0 draw, -1 home lost.
+    Attributes:
+        home: name of the first agent.
+        away: name of the second.
+        home_race: one of RACES, as played.
+        away_race: one of RACES, as played.
+        outcome: 1 home won, 0 draw, -1 home lost.
     """
 
     home: str
@@ -59,13 +63,14 @@ class Game:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class WinTable:
-    """Counts of games by agent pair and race pair; [p, q] and [q, p] tell of the same games.
+    """Counts of games by agent pair and race pair; [p, q] and [q, p] count the same games.
 
-    agents: names, in the order of the axes.
-    games: [A, A, 3, 3], p against q, p's race, q's race.
-    points: [A, A, 3, 3], what p scored in them: win 1, draw a half.
-    draws: [A, A, 3, 3].
-    mirrors: games of an agent against itself, which say nothing about ratings; not in the counts.
+    Attributes:
+        agents: names, in the order of the axes.
+        games: [A, A, 3, 3], games of p against q, by p's race and q's race.
+        points: [A, A, 3, 3], p's points in them: 1 for a win, a half for a draw.
+        draws: [A, A, 3, 3], how many of them were draws.
+        mirrors: games of an agent against itself, which are not in the other counts.
     """
 
     agents: tuple[str, ...]
@@ -75,7 +80,7 @@ class WinTable:
     mirrors: int = 0
 
     def index(self, agent: str) -> int:
-        """Returns the agent's place on the axes; ConfigError where it never played."""
+        """Returns the agent's place on the axes; ConfigError if it never played."""
         if agent not in self.agents:
             raise errors.ConfigError(
                 f"no games of {agent!r}; agents in these results: {', '.join(self.agents)}"

@@ -1,7 +1,7 @@
-"""What a tournament showed: one record, as Markdown, JSON or a page.
+"""The report of a tournament: one record, and its Markdown and JSON forms.
 
-In: a win table, its standings, and where known the single games. Out: `Report`, and text of it.
-The same inputs give the same bytes: no time, no host.
+In: a win table, its standings and, if known, the single games. Out: a `Report` and its text. The
+same inputs give the same bytes: the text has no time and no host.
 """
 
 import dataclasses
@@ -27,13 +27,17 @@ from starmill.schema.game_constants import LOOPS_PER_MINUTE, RACES
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Report:
-    """Everything the three forms show.
+    """Everything that the reports show.
 
-    lines: standings, best first; the order of agents in every matrix.
-    table: win counts, in the same order of agents.
-    games: single games; empty where only outcomes are known.
-    folder: what the games' replay paths are relative to.
-    about: (name, text) pairs for the head, e.g. the engine.
+    Attributes:
+        title: heading of the report.
+        anchor: the agent whose rating is given.
+        lines: standings, best first; this is the order of agents in every matrix.
+        table: counts of wins, with the agents in that order.
+        transitivity: whether Elo explains the games; None if the anchor did not play.
+        games: single games; empty if only outcomes are known.
+        folder: replay paths of the games are relative to it.
+        about: (name, text) pairs below the title, such as the engine.
     """
 
     title: str
@@ -74,7 +78,7 @@ def build(
     folder: Path = Path(),
     title: str = "Evaluation",
 ) -> Report:
-    """Returns the report; agents are put in the order of their standing."""
+    """Returns the report, with agents in the order of their standing."""
     order = [table.index(line.agent) for line in lines]
     ordered = winrates.WinTable(
         agents=tuple(line.agent for line in lines),
@@ -107,7 +111,7 @@ def percent(rate: float | None) -> str:
 
 
 def elo_text(rating: elo.Rating) -> str:
-    """Returns the rating, or the bound that a saturated one has."""
+    """Returns the rating, or the bound of a saturated one."""
     if rating.elo is not None:
         return f"{rating.elo:.0f}"
     if rating.status is elo.Status.ABOVE:
@@ -118,7 +122,7 @@ def elo_text(rating: elo.Rating) -> str:
 
 
 def interval_text(low: float | None, high: float | None, scale: float = 1.0) -> str:
-    """Returns "low to high", open where there is no end."""
+    """Returns "low to high"; an open end is "-inf" or "inf"."""
     if low is None and high is None:
         return ""
     ends = ["-inf" if low is None else f"{scale * low:.0f}"]
@@ -206,7 +210,7 @@ PAPER_HEADINGS = ("Agent", "Robustness", "Elo", "vs very_hard", "vs very_hard by
 
 
 def paper_rows() -> list[tuple[str, ...]]:
-    """Returns the paper's table, with what its Elo predicts against very_hard."""
+    """Returns the paper's table, with the win rate against very_hard that its Elo predicts."""
     return [
         (
             line.name,
@@ -220,7 +224,7 @@ def paper_rows() -> list[tuple[str, ...]]:
 
 
 def transitivity_text(report: Report) -> str:
-    """Returns what the test of the Elo model found, in words."""
+    """Returns the result of the test of the Elo model, in words."""
     found = report.transitivity
     if found is None:
         return "Not tested: the anchor played none of these games."
@@ -243,7 +247,7 @@ def transitivity_text(report: Report) -> str:
 
 
 def replay_link(report: Report, game: results.Result, page_folder: Path) -> str:
-    """Returns the game's replay as a path relative to where the page lies; empty if none."""
+    """Returns the replay's path relative to the page's folder; empty if there is none."""
     if not game.replay:
         return ""
     target = (report.folder / game.replay).resolve()

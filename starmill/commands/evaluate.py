@@ -31,13 +31,33 @@ carries on; results.csv there is what `starmill rate` reads.
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the sub-command's options."""
     add = parser.add_argument
-    add("--agent", action="append", required=True, metavar="WHO", help="to be rated")
+    add(
+        "--agent",
+        action="append",
+        required=True,
+        metavar="WHO",
+        help="agent to rate; may be repeated",
+    )
     add("--opponents", default="very_hard", metavar="WHO,...", help="(%(default)s)")
-    add("--round-robin", action="store_true", help="all pairs, not only with agents")
-    add("--games", type=int, default=18, help="of each pair (%(default)s)")
-    add("--parallel", type=int, default=1, help="games at a time (%(default)s)")
+    add(
+        "--round-robin",
+        action="store_true",
+        help="play all pairs, not only agents against opponents",
+    )
+    add("--games", type=int, default=18, help="games of each pair (%(default)s)")
+    add(
+        "--parallel",
+        type=int,
+        default=1,
+        help="games played at the same time (%(default)s)",
+    )
     add("--out", type=Path, default=Path("evaluation"), help="folder (%(default)s)")
-    add("--seed", type=int, default=0, help="of races, maps, starts and agents")
+    add(
+        "--seed",
+        type=int,
+        default=0,
+        help="seed of races, maps, starts and agents (%(default)s)",
+    )
     add("--sc2", help="installation, or skirmish (default: $SC2PATH, else skirmish)")
     add("--game-version", default="", help='like "4.9.2" (default: the latest)')
     add("--maps", default="", metavar="NAME,...", help="(default: the dataset's)")
@@ -51,23 +71,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--actions",
         type=int,
         default=22,
-        help="throttle: at most so many in any five seconds (%(default)s)",
+        help="most actions of an agent in any five seconds (%(default)s)",
     )
     add(
         "--anchor",
-        help="whose rating is 1000 (default: very_hard, or else the first opponent)",
+        help="agent whose rating is 1000 (default: very_hard, otherwise the first opponent)",
     )
     add(
         "--references",
         choices=tuple(references.BY_NAME),
-        help="rate against the paper's ratings, or the embedded game's opponents', which "
-        "stay fixed",
+        help="rate against fixed ratings: the paper's, or those of the embedded game's opponents",
     )
-    add("--title", default="Evaluation", help="of the reports")
+    add("--title", default="Evaluation", help="title of the reports (%(default)s)")
     add(
         "--resume",
         action="store_true",
-        help="carry on in --out, which must hold results (without: carry on if there are)",
+        help="continue in --out; an error if it holds no results",
     )
     add("--dry-run", action="store_true", help="print the games and stop")
 

@@ -158,7 +158,7 @@ def test_another_games_results_are_not_rated_against_them(tmp_path, capsys):
     ("changes", "message"),
     [
         ({}, None),
-        ({"game_loops": 80640}, "1 games are others: rush-vs-very_easy-0000"),
+        ({"game_loops": 80640}, "1 games differ: rush-vs-very_easy-0000"),
         ({"game_loops": 9000, "ending": "limit"}, "limit at loop 9000"),
         ({"engine": "sc2 4.9.2.74741"}, "sc2 4.9.2.74741, won at loop"),
         ({"away_digest": "built-in:easy"}, "was rated, found built-in:easy"),
