@@ -75,14 +75,18 @@ _READ, _NO_ROOM = -1, -2
 class Columns(NamedTuple):
     """One message's numbers. Rows beyond the counts are left over from earlier messages.
 
-    counts: int64 [4], records of each kind: UNITS, PASSENGERS, EFFECTS, UPGRADES.
-    head: int64 [12], `player_common` and the loop.
-    camera: float32 [2], x and y.
-    units, unit_floats: int64 [N, 33], float32 [N, 14], in message order.
-    passengers, passenger_floats: int64 [P, 3], float32 [P, 6], in message order.
-    effects, effect_floats: int64 [E, 3], float32 [E, 3], one row per position.
-    upgrades: int64 [G].
-    planes: int64 [12, 5], by field number; START is an offset into the message.
+    Attributes:
+        counts: records of each kind, UNITS, PASSENGERS, EFFECTS and UPGRADES, int64 [4].
+        head: `player_common` and the game loop, int64 [12].
+        camera: x and y, float32 [2].
+        units: integers of the units, in message order, int64 [N, 33].
+        unit_floats: floats of the same units, float32 [N, 14].
+        passengers: integers of the passengers, in message order, int64 [P, 3].
+        passenger_floats: floats of the same passengers, float32 [P, 6].
+        effects: integers of the effects, one row per position, int64 [E, 3].
+        effect_floats: floats of the same effects, float32 [E, 3].
+        upgrades: raw ids, int64 [G].
+        planes: images by field number; START is an offset into the message, int64 [12, 5].
     """
 
     counts: NDArray[np.int64]
@@ -99,9 +103,15 @@ class Columns(NamedTuple):
 
 
 class _Sink(NamedTuple):
-    """Where the readers write: the float columns seen as uint32, and what they share.
+    """Where the readers write besides `Columns`: its float arrays, viewed as uint32.
 
-    scratch, scratch_bits: a record that is not kept, [4].
+    Attributes:
+        camera: of `Columns.camera`.
+        units: of `Columns.unit_floats`.
+        passengers: of `Columns.passenger_floats`.
+        effects: of `Columns.effect_floats`.
+        scratch: integers of a record that is not kept, [4].
+        scratch_bits: floats of a record that is not kept, [4].
     """
 
     camera: NDArray[np.uint32]

@@ -1,12 +1,12 @@
 """The exception tree. The branch an error is on decides who handles it, and how.
 
     StarmillError
-    ├── ReplayError(reason)    this replay is no good: a quarantined row, counted by reason
+    ├── ReplayError(reason)    this replay cannot be used: a quarantined row, counted by reason
     ├── EngineError            the game failed, the replay may be fine: retried on a fresh process
     │   ├── EngineCrashed
-    │   │   └── EngineKilled   from outside: retried, and no attempt is counted
+    │   │   └── EngineKilled   by a signal from outside: retried, not counted as an attempt
     │   ├── EngineTimeout
-    │   ├── EngineDesync       what is played back is not the game that was recorded
+    │   ├── EngineDesync       the playback differs from the recorded game
     │   └── EngineMissing      not retried: the version is not installed
     ├── ConverterError         a message cannot become arrays: quarantined with its reason
     ├── SpecError              arrays and spec disagree: our bug
@@ -46,7 +46,7 @@ class EngineError(StarmillError):
 
 
 class EngineCrashed(EngineError):
-    """The process ended, or its connection broke or answered nonsense."""
+    """The process ended, its connection broke, or its answer made no sense."""
 
 
 class EngineKilled(EngineCrashed):
@@ -63,11 +63,11 @@ class EngineTimeout(EngineError):
 
 
 class EngineDesync(EngineError):
-    """The playback is not the recorded game: other loops, an early end, a stub."""
+    """The playback differs from the recorded game: other loops, an early end, a stub."""
 
 
 class EngineMissing(EngineError):
-    """No installed game can do this; trying again would not help."""
+    """No installed game can play this; another attempt would not help."""
 
 
 class ConverterError(StarmillError):
@@ -91,7 +91,7 @@ class ManifestMismatch(FormatError):
 
 
 class DownloadError(StarmillError):
-    """A server's answer is final, or it failed as often as we try."""
+    """A server refused for good, or failed at every attempt."""
 
 
 class ConfigError(StarmillError):

@@ -1,6 +1,7 @@
-"""Dense ids of the dataset <-> ids of the game, with names, from `tables/*.json`.
+"""Dense ids of the dataset, ids of the game, and their names, from `tables/*.json`.
 
-Read-only lookups; the tables are facts recorded from the reference converter.
+Enters: the name of a table. Leaves: read-only lookups. The tables are facts recorded from the
+reference converter; nothing here knows what the ids are used for.
 """
 
 import dataclasses
@@ -41,10 +42,13 @@ def table(name: str) -> dict[str, Any]:
 class Function:
     """One entry of the action vocabulary.
 
-    kind: no_op, camera_move, cmd, cmd_pt, cmd_unit or autocast.
-    ability_id: what the game is told; 0 for no_op and camera_move.
-    general_id: the ability that stands for this one and its like; 0 if it has none.
-    args: the arguments it takes beyond `function` and `delay`.
+    Attributes:
+        id: its number, the value of `action/function`.
+        name: like "Attack_pt".
+        kind: no_op, camera_move, cmd, cmd_pt, cmd_unit or autocast.
+        ability_id: the ability that the game is asked for; 0 for no_op and camera_move.
+        general_id: the ability that stands for this one and similar ones; 0 if it has none.
+        args: the arguments it takes besides `function` and `delay`.
     """
 
     id: int
@@ -71,10 +75,10 @@ def _functions_by_name() -> dict[str, Function]:
 
 def function_named(name: str) -> Function:
     """Returns a function by its name, e.g. "Attack_pt"; ConfigError if there is none."""
-    found = _functions_by_name().get(name)
-    if found is None:
+    function = _functions_by_name().get(name)
+    if function is None:
         raise errors.ConfigError(f"no function is named {name!r}")
-    return found
+    return function
 
 
 @functools.cache

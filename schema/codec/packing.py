@@ -13,10 +13,10 @@ varint, stream and zigzag.
                                     │   of C     │         of C
                                     varint       varint: sparse mode only, with code and masks
 
-             series     0   1   2   3   4        gap: unchanged series since the last one
-             values     7   3   3   5   0        in the drawing C = 2 series change, so the
-             step 1     7   4   3   5   0        gaps are 1 and 1: series 1 and series 3
-             step 2     7   4   3   9   0        mask, bit t - 1: changes at step t: 01, 10
+             series     0   1   2   3   4        C = 2: series 1 and series 3 change
+             step 0     7   3   3   5   0        gaps 1, 1: unchanged series before each
+             step 1     7   4   3   5   0        masks 01, 10: bit t - 1 is set if the
+             step 2     7   4   3   9   0        series changes at step t
 
              still      no series changes: it ends after the first values
              sparse     a delta per change
@@ -34,7 +34,7 @@ Unit rows move when units die, so rows are followed by identity, as *instances*:
     step 0   step 1          instance   absent at     flags: listed, then "inserted", as the
     tag 5    tag 5           0 (tag 5)  -             newcomer stands before a survivor;
     tag 9    tag 8   new     1 (tag 8)  step 0        "same" needs newcomers behind all others
-    tag 8'   tag 9           2 (tag 9)  -             in ascending order
+             tag 9           2 (tag 9)  -             in ascending order
 """
 
 from typing import NamedTuple
