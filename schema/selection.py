@@ -1,9 +1,9 @@
-"""Which replays, and which sides of them, belong in a dataset: rules as data.
+"""Decides which replays, and which sides of them, belong in a dataset.
 
-In: a `ReplayRow` and a `Selection`. Out: None if it is kept, or the first rule that it
-fails, as a `RejectReason`. Rules are applied in the order in which RejectReason lists
-them. A selection is a frozen record, comes from JSON or a preset, and goes into the
-manifest. Splits follow from the replay's id alone, so both sides of a game share one.
+In: a `ReplayRow`, and a `Selection` from JSON or a preset. Out: None if the replay is kept, or
+the first rule that it fails, as a `RejectReason`. Rules apply in the order of RejectReason. The
+split follows from the replay's id (or from lists), so both sides of a game are in the same
+split. Must not know how replays are read or played.
 """
 
 import csv
@@ -23,8 +23,8 @@ SPLITS = ("train", "valid", "test")
 # Of a thousand replays, how many are in valid and in test; the rest are in train.
 VALID_PERMILLE, TEST_PERMILLE = 20, 20
 
-# What is wrong with the file comes before the rules, but for these: with a problem in the
-# lobby a row still says enough for the rules up to VERSION, with one in the events for all.
+# A problem with the file comes before all rules, with two exceptions. A row with a problem in the
+# lobby has what the rules up to VERSION need, and one with a problem in the events what all need.
 _LOBBY_PROBLEMS = frozenset(
     {RejectReason.NO_PROTOCOL, RejectReason.BAD_DETAILS, RejectReason.BAD_INIT_DATA}
 )
@@ -37,23 +37,28 @@ _EVENT_PROBLEMS = (
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Selection:
-    """Rules; None or empty means that there is no such rule.
+    """Rules for replays and their sides. None or empty means that there is no such rule.
 
-    name: what counters and manifests call it.
-    engine: "sc2" or "skirmish": which game made the replay.
-    min_version, max_version: inclusive, like "4.8.2"; compared by the parts they have.
-    ladder: only ranked ladder games (matched by the ladder and competitive).
-    two_humans: exactly two players, both human.
-    min_mmr: MMR must be *above* this.
-    mmr_scope: "own": of the episode's own player; "both": of both players.
-    mmr_source: "any", or "metadata" to leave out ratings that only initData has.
-    maps: canonical names, with or without the " LE" of ladder editions.
-    races: played by the episode's own player: "terran", "zerg", "protoss".
-    outcomes: of the episode's own player: "Win", "Loss", "Tie"; the two players' results
-        must fit together. Undecided games never do.
-    min_loops: shortest game to keep, in game loops.
-    include, exclude: replay ids or file stems; include=() means all.
-    splits: split -> ids or stems; where given, only these are kept, in these splits.
+    Attributes:
+        name: what counters and manifests call the selection.
+        engine: the game that made the replay, "sc2" or "skirmish".
+        min_version: the oldest game version to keep, like "4.8.2"; only as many parts are
+            compared as are given.
+        max_version: the newest game version to keep, likewise.
+        ladder: whether to keep only ranked ladder games (matched by the ladder, competitive).
+        two_humans: whether to keep only games of exactly two players, both human.
+        min_mmr: ratings must be *above* this.
+        mmr_scope: whose rating: "own" for the episode's player, "both" for both players.
+        mmr_source: "any", or "metadata" to reject ratings that only initData has.
+        maps: English names, with or without the " LE" of ladder editions.
+        races: races that the episode's player may have: "terran", "zerg", "protoss".
+        outcomes: results that the episode's player may have: "Win", "Loss", "Tie". The
+            opponent's result must be the opposite, so undecided games are rejected.
+        min_loops: the shortest game to keep, in game loops.
+        include: replay ids or file stems to keep; empty for all.
+        exclude: replay ids or file stems to reject.
+        splits: replay ids or file stems by split. If there are any, all other replays are
+            rejected, and these are in the given splits.
     """
 
     name: str = "custom"
@@ -74,9 +79,9 @@ class Selection:
     splits: Mapping[str, frozenset[str]] = dataclasses.field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the rules as JSON; lists of replays as their length and digest.
+        """Returns the rules as JSON, with lists of replays as their length and digest.
 
-        A list can have a million names; the digest says whether two are the same.
+        A list can have a million names; its digest is enough to compare it with another.
         """
         out = dataclasses.asdict(self)
         for field in ("maps", "races", "outcomes"):
@@ -122,16 +127,17 @@ def _summary(names: frozenset[str]) -> dict[str, Any]:
     return {"count": len(names), "sha256": digest}
 
 
-def _one_of(field: str, found: Any, allowed: Sequence[str]) -> list[str]:
-    unknown = sorted(set(found) - set(allowed))
-    return [f"{field}: expected of {list(allowed)}, found {unknown}"] if unknown else []
+def _one_of(field: str, values: Any, allowed: Sequence[str]) -> list[str]:
+    unknown = sorted(set(values) - set(allowed))
+    if not unknown:
+        return []
+    return [f"{field}: expected some of {list(allowed)}, found {unknown}"]
 
 
 def reject_reason(row: ReplayRow, selection: Selection) -> RejectReason | None:
-    """Returns None if any side of the replay is kept, else the first rule that it fails.
+    """Returns None if any side of the replay is kept, otherwise the first rule that it fails.
 
-    Where the two sides fail different rules, the later rule is named: that is how far
-    the replay came.
+    If the two sides fail different rules, this is the later one of the two.
     """
     return _later_reason(
         [episode_reject_reason(row, player, selection) for player in (1, 2)]
@@ -144,19 +150,19 @@ def _later_reason(
     reasons = list(side_reasons)
     if None in reasons:
         return None
-    # Bad events are looked at last, whatever their place in the list of reasons.
+    # Bad events count as the last rules, although RejectReason lists them among the first.
     order = [*(r for r in RejectReason if r not in _EVENT_PROBLEMS), *_EVENT_PROBLEMS]
     return max((reason for reason in reasons if reason), key=order.index)
 
 
 class Judgement(NamedTuple):
-    """What a selection says of one replay.
+    """What a selection decides about one replay.
 
     Attributes:
-        reason: None if at least one side is kept, else as `reject_reason` has it.
+        reason: None if at least one side is kept, otherwise what `reject_reason` returns.
         sides: the players whose sides are kept: 1, 2 or both.
-        unselected: player -> the first rule that the side fails, for the other sides.
-        split: "train", "valid" or "test"; meaningless where no side is kept.
+        unselected: the first rule that each other side fails, by player.
+        split: "train", "valid" or "test"; meaningless if no side is kept.
     """
 
     reason: RejectReason | None
@@ -166,7 +172,7 @@ class Judgement(NamedTuple):
 
 
 def judge(row: ReplayRow, selection: Selection) -> Judgement:
-    """Returns which sides of a replay the selection keeps, and why not the others."""
+    """Returns which sides of a replay the selection keeps, and why it rejects the others."""
     reasons = {side: episode_reject_reason(row, side, selection) for side in (1, 2)}
     return Judgement(
         reason=_later_reason(reasons.values()),
@@ -179,11 +185,11 @@ def judge(row: ReplayRow, selection: Selection) -> Judgement:
 def episode_reject_reason(
     row: ReplayRow, player: int, selection: Selection
 ) -> RejectReason | None:
-    """Returns None if this side of the replay is kept, else the first rule that it fails.
+    """Returns None if this side of the replay is kept, otherwise the first rule that it fails.
 
     Args:
-        row: of the index.
-        player: 1 or 2, the place among the row's players.
+        row: the replay.
+        player: 1 or 2, the position among the row's players.
         selection: the rules.
     """
     problem = None if row.status == "ok" else RejectReason(row.status)
@@ -251,26 +257,26 @@ def _game_rules(
 def _mmr_rule(row: ReplayRow, player: int, selection: Selection) -> RejectReason | None:
     if selection.min_mmr is None:
         return None
-    asked = row.players if selection.mmr_scope == "both" else (row.players[player - 1],)
+    sides = row.players if selection.mmr_scope == "both" else (row.players[player - 1],)
     usable = {MmrSource.METADATA}
     if selection.mmr_source == "any":
         usable.add(MmrSource.INIT_DATA)
-    if any(side.mmr is None or side.mmr_source not in usable for side in asked):
+    if any(side.mmr is None or side.mmr_source not in usable for side in sides):
         return RejectReason.MMR_UNKNOWN
-    if any((side.mmr or 0) <= selection.min_mmr for side in asked):
+    if any((side.mmr or 0) <= selection.min_mmr for side in sides):
         return RejectReason.MMR
     return None
 
 
-def _map_fits(name: str | None, wanted: Sequence[str]) -> bool:
+def _map_fits(name: str | None, maps: Sequence[str]) -> bool:
     short = (name or "").removesuffix(" LE")
-    return short in {item.removesuffix(" LE") for item in wanted}
+    return short in {item.removesuffix(" LE") for item in maps}
 
 
-def _outcome_fits(row: ReplayRow, player: int, wanted: Sequence[str]) -> bool:
-    """Returns whether the side's result is wanted and the other side's is its opposite."""
+def _outcome_fits(row: ReplayRow, player: int, outcomes: Sequence[str]) -> bool:
+    """Returns whether a side's result may be kept and the other side's is the opposite."""
     own, other = row.players[player - 1], row.players[2 - player]
-    if own.result not in wanted or own.outcome is None or other.outcome is None:
+    if own.result not in outcomes or own.outcome is None or other.outcome is None:
         return False
     return own.outcome == -other.outcome
 
@@ -285,7 +291,7 @@ def split_of(replay_id: str) -> str:
 
 
 def split_in(row: ReplayRow, selection: Selection) -> str:
-    """Returns the split of a kept replay: the list it is on, else `split_of` its id."""
+    """Returns the split that lists a replay, or `split_of` its id if none does."""
     for name in SPLITS:
         if {row.replay_id, row.file_stem} & selection.splits.get(name, frozenset()):
             return name
@@ -293,7 +299,7 @@ def split_in(row: ReplayRow, selection: Selection) -> str:
 
 
 # Paper: versions 4.8.2 to 4.9.2, ranked 1v1, the episode's own player above 3500 MMR.
-# Its ten maps are the ladder's of those versions, so there is no rule for maps.
+# Its ten maps are those of the ladder in these versions, so it needs no rule for maps.
 _PAPER = Selection(
     name="unplugged",
     engine="sc2",
@@ -310,7 +316,7 @@ PRESETS: dict[str, Selection] = {
     "unplugged-finetune": dataclasses.replace(
         _PAPER, name="unplugged-finetune", min_mmr=6200, outcomes=("Win",)
     ),
-    # The embedded game's own ladder: same rules, no bound on versions or MMR.
+    # The embedded game's ladder: the same rules, without limits on version and MMR.
     "skirmish": Selection(
         name="skirmish",
         engine="skirmish",
@@ -322,7 +328,7 @@ PRESETS: dict[str, Selection] = {
 
 
 def load(reference: str) -> Selection:
-    """Returns the selection that a preset's name or the path of a JSON file stands for.
+    """Returns the selection of a preset's name, or of the path of a JSON file.
 
     The JSON has the fields of `Selection`; `"preset": NAME` starts from that preset.
     A list of replays (`include`, `exclude`, a value of `splits`) is a JSON list or the
@@ -344,7 +350,7 @@ def load(reference: str) -> Selection:
 
 
 def from_json(data: Mapping[str, Any], folder: str = "") -> Selection:
-    """Returns a selection from its JSON form; unknown keys are errors."""
+    """Returns a selection from its JSON form; ConfigError if a key is unknown."""
     values = dict(data)
     preset = values.pop("preset", None)
     if preset is not None and preset not in PRESETS:
@@ -404,7 +410,7 @@ def _is_kind(value: Any, kind: type, may_be_null: bool) -> bool:
         return may_be_null
     if isinstance(value, list):
         return kind is list and all(isinstance(item, str) for item in value)
-    return type(value) is kind  # not isinstance: True is no number here
+    return type(value) is kind  # not isinstance, for which True is an int
 
 
 def _names(value: Any, folder: str, where: str) -> frozenset[str]:

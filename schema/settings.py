@@ -1,8 +1,8 @@
-"""What the converter is told to produce: the reference's settings as frozen records.
+"""The converter's settings, which decide the arrays of an episode.
 
-In: JSON with the reference's own field names (an absent field has its proto default).
-Out: validated records, and the same JSON back. The specs follow from these alone, which
-is why they live in `schema`: a manifest stores them, a dataset derives its specs from them.
+In: JSON with the field names of the reference converter; an absent field has its proto default.
+Out: frozen records that can be checked, and the same JSON again. The specs follow from the
+settings alone, so a manifest stores the settings and not the specs. Must not know the game.
 """
 
 import dataclasses
@@ -14,7 +14,14 @@ from starmill.schema import errors
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CameraDimensions:
-    """Distances from the camera's centre to the edges of its view, in world units."""
+    """Distances from the camera's centre to the edges of its view, in world units.
+
+    Attributes:
+        left: to the left edge.
+        right: to the right edge.
+        top: to the top edge.
+        bottom: to the bottom edge.
+    """
 
     left: float
     right: float
@@ -24,14 +31,28 @@ class CameraDimensions:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RawSettings:
-    """The raw interface: unit rows, camera, and how actions are expressed.
+    """Settings of the raw interface: unit rows, camera, and how actions are expressed.
 
-    resolution: side of the square grid that positions and `world` are given in.
-    max_unit_count: rows of `raw_units`, U.
-    num_unit_features: feature columns; two more columns follow (last selected, targeted).
-    shuffle_unit_tags: the reference's unseeded shuffle; ours stores tags ascending and
-        shuffles in the loader, so this only records what the reference was told.
-    virtual_camera_dimensions: None means half of camera_width_world_units to each side.
+    Attributes:
+        resolution: (width, height) of the square grid for positions and for `world`.
+        max_unit_count: U, the number of rows of `raw_units`.
+        max_unit_selection_size: the most units that an action can command.
+        num_unit_features: feature columns of `raw_units`; two more columns follow, for units
+            that the last action selected or targeted.
+        shuffle_unit_tags: whether the reference shuffles the units of an action, without a
+            seed. It changes nothing here: tags are stored in ascending order, and the loader
+            can shuffle them with a seed.
+        enable_action_repeat: whether actions have the argument `repeat`.
+        use_camera_position: whether there are the arrays `camera_position` and `camera_size`.
+        camera: whether there is the array `camera`, a plane of what the camera shows.
+        use_virtual_camera: whether the view is that of a camera which the actions move,
+            instead of the game's own camera.
+        virtual_camera_dimensions: how far the virtual camera sees; None for half of
+            camera_width_world_units in each direction.
+        add_effects_to_units: whether `raw_units` has rows for effects, like storms.
+        add_cargo_to_units: whether `raw_units` has rows for units inside other units.
+        mask_offscreen_enemies: whether to hide what a player cannot see of enemy units outside
+            the camera's view.
     """
 
     resolution: tuple[int, int] = (0, 0)
@@ -51,10 +72,21 @@ class RawSettings:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ConverterSettings:
-    """Everything that shapes the arrays of an episode.
+    """Everything that decides the arrays of an episode.
 
-    mmr: what the `mmr` array holds where the replay has no rating information.
-    minimap: (width, height) that specs promise for the planes.
+    Attributes:
+        raw_settings: settings of the raw interface; required, although the default is None.
+        num_action_types: the number of functions that actions can have.
+        num_unit_types: the number of unit types.
+        num_upgrade_types: the number of upgrade types.
+        max_num_upgrades: the length of the array of upgrades.
+        camera_width_world_units: the width of the camera's view, in world units.
+        mmr: the value of the array `mmr` if the converter is given no replay information.
+        minimap: (width, height) of the minimap's planes.
+        minimap_features: which planes of the minimap there are.
+        add_opponent_features: whether there are arrays of the opponent's state.
+        supervised: whether steps have the actions of the replay's player.
+        crop_to_playable_area: whether the game is asked for the playable part of the map only.
     """
 
     raw_settings: RawSettings | None = None
@@ -71,10 +103,10 @@ class ConverterSettings:
     crop_to_playable_area: bool = False
 
     def problems(self) -> list[str]:
-        """Returns what keeps a converter from being made with these, one line each."""
+        """Returns why no converter can have these settings, one line per reason."""
         raw = self.raw_settings
         if raw is None:
-            return ["raw_settings: required, found none (visual mode is not offered)"]
+            return ["raw_settings: required, found none (visual mode is not supported)"]
         minima = {
             "num_action_types": (self.num_action_types, 539),
             "num_unit_types": (self.num_unit_types, 217),
@@ -84,7 +116,7 @@ class ConverterSettings:
             "max_unit_selection_size": (raw.max_unit_selection_size, 16),
             "max_unit_count": (raw.max_unit_count, 1),
         }
-        found = [
+        problems = [
             f"{name}: expected at least {least}, found {value!r}"
             for name, (value, least) in minima.items()
             if value < least
@@ -92,21 +124,21 @@ class ConverterSettings:
         squares = {"resolution": raw.resolution}
         if self.minimap_features:
             squares["minimap"] = self.minimap
-        found += [
+        problems += [
             f"{name}: expected a square above 0, found {width} x {height}"
             for name, (width, height) in squares.items()
             if width < 1 or width != height
         ]
-        return found
+        return problems
 
     def check(self) -> None:
         """Raises ConfigError with all `problems`."""
-        found = self.problems()
-        if found:
-            raise errors.ConfigError("settings: " + "; ".join(found))
+        problems = self.problems()
+        if problems:
+            raise errors.ConfigError("settings: " + "; ".join(problems))
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the reference's JSON form: every field present, sizes as x and y."""
+        """Returns the reference's JSON form, with every field, and sizes as x and y."""
         out = dataclasses.asdict(self)
         out["minimap"] = {"x": self.minimap[0], "y": self.minimap[1]}
         out["minimap_features"] = list(self.minimap_features)
@@ -122,7 +154,7 @@ class ConverterSettings:
 
 
 def from_json(data: Mapping[str, Any]) -> ConverterSettings:
-    """Returns settings from the reference's JSON; unknown keys are errors."""
+    """Returns settings from the reference's JSON; ConfigError if a key is unknown."""
     values = dict(data)
     raw = values.pop("raw_settings", None)
     if "minimap" in values:
@@ -162,8 +194,8 @@ def _known(values: Mapping[str, Any], record: type, where: str) -> None:
         )
 
 
-# The settings that AlphaStar Unplugged was made with, but for the reference's unseeded
-# shuffle of unit_tags (the loader shuffles, seeded, when asked to).
+# The settings of AlphaStar Unplugged, except that unit_tags are not shuffled: the reference does
+# that without a seed, the loader with one if asked to.
 UNPLUGGED = ConverterSettings(
     raw_settings=RawSettings(
         resolution=(256, 256),

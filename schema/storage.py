@@ -1,7 +1,8 @@
-"""Files on any fsspec address: whole or by range, written atomically, with bounded retries.
+"""Reads and writes files at any address that fsspec knows, whole or by byte range.
 
-In: paths and URLs ("data/x", "file://", "memory://", "s3://", "gs://"). Out: bytes, or
-`errors.FormatError` where a file is missing or cut short. Knows nothing of their content.
+In: paths and URLs ("data/x", "file://", "memory://", "s3://", "gs://"). Out: bytes, or an
+`errors.FormatError` if a file is missing or too short. Writes are atomic, and requests to object
+stores are retried a few times. Must not know what files contain.
 """
 
 import contextlib
@@ -28,9 +29,9 @@ _Result = TypeVar("_Result")
 _TEMPORARY = re.compile(r"(.+)\.\d+\.tmp", re.DOTALL)
 ATTEMPTS = 5
 FIRST_WAIT_SECONDS = 0.1
-# Errors that another attempt cannot cure.
+# Another attempt does not help against these errors.
 _FINAL = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
-# Libraries of object stores, which let errors of their own through (a payload cut short).
+# Clients of object stores raise their own errors too, for example if an answer is cut short.
 _CLIENTS = (
     "aiohttp",
     "aiobotocore",
@@ -44,7 +45,12 @@ _FINAL_NUMBERS = {errno.ENOSPC, errno.EROFS, errno.ENAMETOOLONG, errno.EINVAL}
 
 
 class Written(NamedTuple):
-    """What was written: its length and sha256 in hex."""
+    """What was written.
+
+    Attributes:
+        size_bytes: the length of the file.
+        sha256: of its content, hex.
+    """
 
     size_bytes: int
     sha256: str
@@ -62,7 +68,7 @@ def filesystem_of(url: str) -> tuple[Any, str]:
 
 
 def is_local(url: str) -> bool:
-    """Returns whether the address is a path of this machine."""
+    """Returns whether the address is a path on this machine."""
     return "://" not in url or url.startswith(("file://", "local://"))
 
 
@@ -77,36 +83,40 @@ def join(folder: str, name: str) -> str:
 
 
 def retry(action: Callable[[], _Result], what: str) -> _Result:
-    """Runs an action up to ATTEMPTS times while it fails in ways that may pass.
+    """Runs an action, up to ATTEMPTS times if it fails with errors that may be temporary.
 
-    Waits 0.1, 0.2, 0.4 ... seconds in between: a store that answers 5xx or times out for
-    a moment is ridden out, one that is gone is reported within seconds.
+    Waits 0.1, 0.2, 0.4 ... seconds in between, so a store that fails for a moment does no harm,
+    and one that is down is reported within seconds.
+
+    Args:
+        action: called without arguments.
+        what: what the action does, like "reading data/x"; for messages.
     """
     for attempt in range(1, ATTEMPTS + 1):
         try:
             return action()
         except _FINAL:
             raise
-        except Exception as error:  # noqa: BLE001  # sorted out by _may_pass
-            if not _may_pass(error):
+        except Exception as error:  # noqa: BLE001  # _is_temporary decides
+            if not _is_temporary(error):
                 raise
             if attempt == ATTEMPTS:
                 raise OSError(f"{what}: {error}") from error
             wait = FIRST_WAIT_SECONDS * 2 ** (attempt - 1)
-            _log.warning("%s failed (%s); again in %.1f s", what, error, wait)
+            _log.warning("%s failed (%s); trying again in %.1f s", what, error, wait)
             time.sleep(wait)
     raise AssertionError("unreachable: the last attempt returns or raises")
 
 
-def _may_pass(error: Exception) -> bool:
-    """Returns whether another attempt may succeed where this error occurred."""
+def _is_temporary(error: Exception) -> bool:
+    """Returns whether another attempt may succeed after this error."""
     if isinstance(error, OSError):
         return error.errno not in _FINAL_NUMBERS
     return type(error).__module__.split(".")[0] in _CLIENTS
 
 
 def is_special(url: str) -> bool:
-    """Returns whether there is a pipe, a device or a socket, which could block a reader."""
+    """Returns whether the address is that of a pipe, device or socket, which could block a reader."""
     if not is_local(url):
         return False
     try:
@@ -117,7 +127,7 @@ def is_special(url: str) -> bool:
 
 
 def read(url: str) -> bytes:
-    """Returns a whole file."""
+    """Returns the content of a file."""
     if is_special(url):
         raise errors.FormatError(f"{url}: expected a regular file")
     filesystem, path = filesystem_of(url)
@@ -130,25 +140,25 @@ def read(url: str) -> bytes:
 
 
 def exists(url: str) -> bool:
-    """Returns whether there is a file or folder at the address."""
+    """Returns whether the address is that of a file or folder."""
     filesystem, path = filesystem_of(url)
     return bool(retry(lambda: filesystem.exists(path), f"looking for {url}"))
 
 
 def names(folder: str) -> list[str]:
-    """Returns the names of the files directly in a folder, sorted; none if it is absent."""
+    """Returns the names of the files directly in a folder, sorted; empty if there is none."""
     filesystem, path = filesystem_of(folder)
-    # Listings are cached by object stores' clients; what others wrote must be seen.
+    # Clients of object stores cache listings, which hides what other processes wrote.
     filesystem.invalidate_cache(path)
     try:
-        found = retry(lambda: filesystem.ls(path, detail=False), f"listing {folder}")
+        entries = retry(lambda: filesystem.ls(path, detail=False), f"listing {folder}")
     except FileNotFoundError:
         return []
-    return sorted(str(entry).rstrip("/").rsplit("/", 1)[-1] for entry in found)
+    return sorted(str(entry).rstrip("/").rsplit("/", 1)[-1] for entry in entries)
 
 
 def size_bytes(url: str) -> int:
-    """Returns a file's length."""
+    """Returns the length of a file."""
     filesystem, path = filesystem_of(url)
     try:
         info = retry(lambda: filesystem.info(path), f"looking at {url}")
@@ -158,10 +168,10 @@ def size_bytes(url: str) -> int:
 
 
 def write(url: str, parts: bytes | Iterable[bytes]) -> Written:
-    """Writes a file so that nobody ever sees half of it; replaces what was there.
+    """Writes a file atomically, replacing an existing one.
 
-    On this machine: a temporary name in the same folder, then a rename. Object stores
-    publish on close, so there the final name is written, whole, in one attempt of several.
+    On this machine, the data goes to a temporary file in the same folder, which is then renamed.
+    Object stores show a file only when it is complete, so its final name is written directly.
     """
     pieces = [parts] if isinstance(parts, bytes) else parts
     if is_local(url):
@@ -256,12 +266,15 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[str]:
 
 
 class RangeReader:
-    """Reads byte ranges of the files of one folder; files of this machine stay open.
+    """Reads byte ranges of the files in one folder.
 
-    Can be pickled: open files stay behind.
+    It keeps files on this machine open. It can be pickled; the copy has no open files.
+
+    Attributes:
+        folder: path or URL of the folder.
     """
 
-    # A process may have 1,024 files open; a dataset has at most some thousand shards.
+    # A process may have 1,024 files open, and a dataset may have thousands of shards.
     _MOST_OPEN = 256
 
     def __init__(self, folder: str) -> None:
@@ -273,7 +286,7 @@ class RangeReader:
         return {"folder": self.folder, "_open": {}}
 
     def read(self, name: str, begin: int, end: int) -> bytes:
-        """Returns the bytes begin:end of a file; FormatError where it has fewer.
+        """Returns the bytes begin:end of a file; ShardCorrupt if it does not have them all.
 
         The name comes from a table or a manifest, so it must not lead out of the folder.
         """
@@ -322,7 +335,7 @@ class RangeReader:
             raise errors.ShardCorrupt(f"{url}: cannot be read: {error}") from error
 
     def close(self) -> None:
-        """Closes the files that are open."""
+        """Closes all open files."""
         while self._open:
             os.close(self._open.popitem()[1])
 

@@ -176,10 +176,10 @@ def plan_for_host(
 def check_keys(keys: Iterable[str], known: Iterable[str]) -> None:
     """Raises ConfigError, naming every key that is not known."""
     known = sorted(known)
-    problems = [choices.problem("key", key, known) for key in keys]
-    found = [problem for problem in problems if problem is not None]
-    if found:
-        raise errors.ConfigError("; ".join(found))
+    answers = [choices.problem("key", key, known) for key in keys]
+    problems = [answer for answer in answers if answer is not None]
+    if problems:
+        raise errors.ConfigError("; ".join(problems))
 
 
 def check_state(state: Mapping[str, int], plan: BatchPlan, dataset: int) -> int:

@@ -1,0 +1,158 @@
+import pickle
+
+import numpy as np
+import pytest
+
+import starmill
+from starmill.schema import codec, errors, storage
+from starmill.schema.loader import windows
+from tests.factories import records
+
+KEYS = ("game_loop", "player", "action/delay", "raw_units")
+
+
+@pytest.fixture(scope="module")
+def originals():
+    items = [records.episode(seed, steps=30 + 33 * seed) for seed in range(4)]
+    return {item.meta.episode_id: item for item in items}
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory, originals):
+    path = tmp_path_factory.mktemp("windows")
+    records.dataset(str(path), list(originals.values()))
+    return starmill.open_dataset(path)
+
+
+@pytest.fixture
+def index(opened):
+    return windows.EpisodeIndex.from_table(opened.table)
+
+
+def reader_of(opened, index):
+    return windows.WindowReader(opened.url, records.SMALL, index)
+
+
+def test_the_index_says_what_the_table_says(opened, index):
+    assert len(index) == 4
+    for number, row in enumerate(opened.table.to_pylist()):
+        assert index.ids[number].decode() == row["episode_id"]
+        assert index.steps[number] == row["steps"]
+        assert index.outcome[number] == row["outcome"]
+        assert index.shard_names[index.shard[number]] == row["shard"]
+        begin, end = index.begins[number : number + 2]
+        assert index.offsets[begin:end].tolist() == row["offsets"]
+
+
+def test_the_index_of_some_episodes_has_only_their_rows(opened):
+    part = opened.table.take([3, 1])
+    for content in (part, opened.table.slice(1, 2)):
+        index = windows.EpisodeIndex.from_table(content)
+        rows = content.to_pylist()
+        assert [name.decode() for name in index.ids] == [r["episode_id"] for r in rows]
+        for number, row in enumerate(rows):
+            begin, end = index.begins[number : number + 2]
+            assert index.offsets[begin:end].tolist() == row["offsets"]
+            assert index.shard_names[index.shard[number]] == row["shard"]
+
+
+def test_a_shared_index_is_the_same(index, tmp_path):
+    index.share(tmp_path)
+    other = windows.EpisodeIndex.shared(tmp_path, index.shard_names)
+    assert other.shard_names == index.shard_names
+    for name in ("ids", "steps", "outcome", "shard", "offsets", "begins"):
+        np.testing.assert_array_equal(getattr(other, name), getattr(index, name))
+
+
+def test_any_window_is_a_slice_of_the_original(opened, index, originals):
+    """Random windows, in an order that makes the reader drop and load chunks again."""
+    rng = np.random.default_rng(0)
+    reader = reader_of(opened, index)
+    for _ in range(60):
+        number = int(rng.integers(4))
+        steps = int(index.steps[number])
+        start = int(rng.integers(steps))
+        stop = int(rng.integers(start, steps)) + 1
+        original = originals[index.ids[number].decode()].arrays
+        out = {
+            key: np.full((steps, *original[key].shape[1:]), -7, original[key].dtype)
+            for key in KEYS
+        }
+        before = reader.read(number, start, stop, out)
+        assert before == (original["action/delay"][start - 1] if start else 0)
+        for key in KEYS:
+            np.testing.assert_array_equal(
+                out[key][: stop - start], original[key][start:stop], err_msg=key
+            )
+            assert (out[key][stop - start :] == -7).all(), "wrote beyond the window"
+
+
+def test_parts_cover_a_window_step_by_step(opened, index):
+    reader = reader_of(opened, index)
+    size = codec.STEPS_PER_CHUNK
+    number = int(index.steps.argmax())
+    for start, stop in ((0, 1), (0, size), (size - 1, size + 1), (5, 3 * size + 2)):
+        steps = [
+            part.chunk.index * size + step
+            for part in reader.chunks(number, start, stop)
+            for step in range(part.start, part.stop)
+        ]
+        assert steps == list(range(start, stop))
+    for start, stop in ((3, 3), (-1, 2), (0, int(index.steps[number]) + 1)):
+        with pytest.raises(ValueError, match=f"steps {start}:{stop} of"):
+            list(reader.chunks(number, start, stop))
+
+
+def test_a_window_is_one_range_read_and_repeats_are_none(opened, index, monkeypatch):
+    reads = []
+    plain = storage.RangeReader.read
+
+    def read(self, name, begin, end):
+        reads.append((begin, end))
+        return plain(self, name, begin, end)
+
+    monkeypatch.setattr(storage.RangeReader, "read", read)
+    reader = reader_of(opened, index)
+    number = int(index.steps.argmax())
+    offsets = index.offsets[index.begins[number] : index.begins[number + 1]].tolist()
+    out = {"game_loop": np.zeros(200, np.int32)}
+    reader.read(number, 33, 90, out)
+    # The header, then chunks 1 and 2 together: records 2 and 3.
+    assert reads == [(offsets[0], offsets[1]), (offsets[2], offsets[4])]
+    reader.read(number, 40, 60, out)
+    assert len(reads) == 2
+    reader.read(number, 0, 10, out)
+    assert reads[2:] == [(offsets[1], offsets[2])]
+
+
+def test_few_headers_and_chunks_are_kept(opened, index, monkeypatch):
+    monkeypatch.setattr(windows, "HEADERS", 2)
+    monkeypatch.setattr(windows, "CHUNKS", 3)
+    reader = reader_of(opened, index)
+    for number in range(4):
+        reader.read(number, 0, int(index.steps[number]), {})
+        assert len(reader._headers) <= 2
+        assert len(reader._chunks) <= 3
+    # The episode that was read last is still there.
+    assert 3 in reader._headers
+
+
+def test_a_pickled_reader_reads_the_same(opened, index):
+    reader = reader_of(opened, index)
+    one, two = np.zeros(20, np.int32), np.zeros(20, np.int32)
+    reader.read(2, 5, 25, {"game_loop": one})
+    copy = pickle.loads(pickle.dumps(reader))
+    assert not copy._headers
+    assert not copy._chunks
+    copy.read(2, 5, 25, {"game_loop": two})
+    np.testing.assert_array_equal(one, two)
+
+
+def test_records_are_those_that_were_written(opened, index, originals):
+    reader = reader_of(opened, index)
+    for number in range(4):
+        original = originals[index.ids[number].decode()]
+        written = codec.encode(original.arrays, records.SMALL)
+        assert [reader.record(number, n) for n in range(len(written))] == written
+        with pytest.raises(errors.ShardCorrupt, match="the table lists only"):
+            reader.record(number, len(written))
