@@ -71,7 +71,7 @@ def test_a_stopped_run_goes_on_from_the_same_batch(run_folder, tmp_path):
     """The loader's state in the checkpoint is accepted, and training finishes."""
     folder = tmp_path / "data"
     shutil.copytree(FOLDER / "small_dataset", folder)
-    run = small_agents.run("eoac", save_every=2)
+    run = small_agents.run("e-oac", save_every=2)
     summary = training.train(run, starmill.open_dataset(str(folder)), run_folder)
     assert summary.new_frames == 2 * run.frames_per_update
-    assert checkpoint.open_meta(run_folder).update == 6
+    assert checkpoint.load(run_folder)[0].update == 6
