@@ -9,6 +9,7 @@ import numpy as np
 from starmill.converters.protos import data_pb2, sc2api_pb2
 from starmill.engines.skirmish.simulation import ids, rules
 from starmill.schema import vocab
+from starmill.schema.game_constants import ZERG
 
 _ATTRIBUTES = {
     "light": data_pb2.Light,
@@ -19,12 +20,45 @@ _ATTRIBUTES = {
     "psionic": data_pb2.Psionic,
     "massive": data_pb2.Massive,
 }
+_DRONE = rules.unit_id("Drone")
 # ResponseData counts seconds at the game speed "normal".
 _NORMAL_LOOPS_PER_SECOND = 16
-_TARGETS = (
-    data_pb2.AbilityData.Target.Value("None"),
-    data_pb2.AbilityData.Point,
-    data_pb2.AbilityData.Unit,
+# What an ability can be aimed at, by the kinds of its functions (no target, point, unit).
+_TARGETS = {
+    frozenset(("cmd",)): data_pb2.AbilityData.Target.Value("None"),
+    frozenset(("cmd_pt",)): data_pb2.AbilityData.Point,
+    frozenset(("cmd_unit",)): data_pb2.AbilityData.Unit,
+    frozenset(("cmd_pt", "cmd_unit")): data_pb2.AbilityData.PointOrUnit,
+    frozenset(("cmd", "cmd_pt")): data_pb2.AbilityData.PointOrNone,
+}
+# Abilities of these kinds can also be aimed at a point of the minimap.
+_MINIMAP_KINDS = frozenset(
+    (
+        ids.KIND_SMART,
+        ids.KIND_MOVE,
+        ids.KIND_PATROL,
+        ids.KIND_ATTACK,
+        ids.KIND_RALLY,
+        ids.KIND_RALLY_WORKERS,
+        ids.KIND_UNLOAD_AT,
+    )
+)
+_MINIMAP_ABILITIES = ("Effect_Scan", "Effect_Blink_Stalker")
+# Abilities whose product takes up cells where it is built or lands.
+_PLACING_KINDS = frozenset(
+    (ids.KIND_BUILD, ids.KIND_ADD_ON, ids.KIND_LAND, ids.KIND_TUMOR)
+)
+_BUILDING_KINDS = frozenset((ids.KIND_BUILD, ids.KIND_ADD_ON, ids.KIND_TUMOR))
+# Abilities that make units of a type, the usual way before all others.
+_MAKING_KINDS = (
+    ids.KIND_TRAIN,
+    ids.KIND_BUILD,
+    ids.KIND_ADD_ON,
+    ids.KIND_HATCH,
+    ids.KIND_TUMOR,
+    ids.KIND_MORPH,
+    ids.KIND_ARCHON,
+    ids.KIND_WARP,
 )
 
 
@@ -57,6 +91,14 @@ def _names(table: str) -> dict[int, str]:
     return {int(raw): name.rsplit(".", 1)[-1] for raw, name in pairs}
 
 
+def _function_kinds() -> dict[int, set[str]]:
+    """Returns the kinds of functions by ability id, such as {"cmd_pt", "cmd_unit"}."""
+    kinds: dict[int, set[str]] = {}
+    for function in vocab.functions():
+        kinds.setdefault(function.ability_id, set()).add(function.kind)
+    return kinds
+
+
 def _abilities() -> list[data_pb2.AbilityData]:
     table = rules.ability_rules()
     names = {
@@ -64,39 +106,48 @@ def _abilities() -> list[data_pb2.AbilityData]:
         for f in vocab.functions()
         if f.ability_id
     }
+    kinds = _function_kinds()
     entries = []
     for number in range(len(table)):
         entry = data_pb2.AbilityData(ability_id=number, available=False)
         if number in names:
             name, general = names[number]
-            rule = table[number]
-            entry.available = bool(rule["kind"] or rule["first_specific"])
+            entry.available = bool(
+                table[number]["kind"] or table[number]["first_specific"]
+            )
             entry.link_name = entry.button_name = entry.friendly_name = name
             if general:
                 entry.remaps_to_ability_id = general
-            entry.target = _TARGETS[int(rule["target"])]
-            entry.cast_range = float(rule["range"])
-            entry.is_building = int(rule["kind"]) == ids.KIND_BUILD
-            footprint = rules.unit_rules()["footprint"][rule["makes"]]
-            entry.footprint_radius = float(footprint) / 2
+            entry.allow_autocast = "autocast" in kinds[number]
+            entry.target = _TARGETS[frozenset(kinds[number] - {"autocast"})]
+            _fill_ability(entry)
         entries.append(entry)
     return entries
 
 
+def _fill_ability(entry: data_pb2.AbilityData) -> None:
+    """Fills in what follows from the rules. A general ability is like its first specific one."""
+    table = rules.ability_rules()
+    rule = table[int(table[entry.ability_id]["first_specific"]) or entry.ability_id]
+    kind = int(rule["kind"])
+    entry.cast_range = float(rule["range"])
+    entry.is_building = kind in _BUILDING_KINDS
+    entry.is_instant_placement = kind == ids.KIND_ADD_ON
+    entry.allow_minimap = kind in _MINIMAP_KINDS or (
+        entry.link_name in _MINIMAP_ABILITIES
+    )
+    if kind in _PLACING_KINDS:
+        footprint = rules.unit_rules()["footprint"][rule["makes"]]
+        entry.footprint_radius = float(footprint) / 2
+
+
 def _makers(ability_rules: np.ndarray) -> dict[int, int]:
-    """Returns, by unit type, the first ability that makes units of it."""
-    kinds = {
-        ids.KIND_TRAIN,
-        ids.KIND_WARP,
-        ids.KIND_BUILD,
-        ids.KIND_ADD_ON,
-        ids.KIND_MORPH,
-        ids.KIND_HATCH,
-    }
+    """Returns, by unit type, the ability by which units of it are usually made."""
     makers: dict[int, int] = {}
-    for number, rule in enumerate(ability_rules):
-        if int(rule["kind"]) in kinds and rule["makes"]:
-            makers.setdefault(int(rule["makes"]), number)
+    for kind in _MAKING_KINDS:
+        for number in np.flatnonzero(ability_rules["kind"] == kind):
+            if ability_rules[number]["makes"]:
+                makers.setdefault(int(ability_rules[number]["makes"]), int(number))
     return makers
 
 
@@ -122,6 +173,9 @@ def _fill_unit(
 ) -> None:
     entry.race = int(rule["race"])  # type: ignore[assignment]  # the enum's numbers
     entry.mineral_cost, entry.vespene_cost = int(rule["minerals"]), int(rule["vespene"])
+    if entry.mineral_cost and rule["race"] == ZERG and rule["structure"]:
+        # As in the real game, a building's cost includes the drone that it is made of.
+        entry.mineral_cost += int(rules.unit_rules()["minerals"][_DRONE])
     entry.food_required = float(rule["food_halves"]) / 2
     entry.food_provided = float(rule["provides"])
     entry.build_time = float(rule["loops"])
@@ -132,9 +186,11 @@ def _fill_unit(
     entry.has_minerals = bool(rule["mineral_field"])
     entry.has_vespene = bool(rule["geyser"] or rule["gas_mine"])
     if entry.unit_id in makers:
-        entry.ability_id = makers[entry.unit_id]
-    if rule["counts_as"]:
-        entry.tech_alias.append(int(rule["counts_as"]))
+        _fill_origin(entry, makers[entry.unit_id])
+    alias = int(rule["counts_as"])
+    while alias:  # a hive counts as a lair, which counts as a hatchery
+        entry.tech_alias.append(alias)
+        alias = int(rules.unit_rules()["counts_as"][alias])
     bits = int(rule["attributes"])
     for name, bit in ids.ATTRIBUTES.items():
         if bits & bit:
@@ -151,6 +207,21 @@ def _fill_unit(
                 range=float(rule[f"{prefix}_range"]),
                 speed=float(rule[f"{prefix}_cooldown"]) / _NORMAL_LOOPS_PER_SECOND,
             )
+
+
+def _fill_origin(entry: data_pb2.UnitTypeData, ability: int) -> None:
+    """Fills in how units of a type are made: from what, after what, and in what time."""
+    rule = rules.ability_rules()[ability]
+    counts_as = int(rules.unit_rules()["counts_as"][entry.unit_id])
+    entry.ability_id = ability
+    entry.tech_requirement = int(rule["needs"])
+    entry.require_attached = bool(rule["tech_lab"])
+    if int(rule["kind"]) != ids.KIND_MORPH:
+        return
+    if rule["minerals"] + rule["vespene"]:
+        entry.build_time = float(rule["loops"])
+    elif counts_as and entry.unit_id != ids.UNIT_WARP_GATE:
+        entry.unit_alias = counts_as  # another mode of the same unit
 
 
 def _upgrades() -> list[data_pb2.UpgradeData]:

@@ -56,3 +56,71 @@ def test_upgrades_name_their_research(data):
     assert stim.name == "Stimpack"
     assert stim.ability_id == rules.ability_id("Research_Stimpack")
     assert (stim.mineral_cost, stim.vespene_cost) == (100, 100)
+
+
+@pytest.mark.parametrize(
+    ("name", "target"),
+    [
+        ("Smart", "PointOrUnit"),
+        ("Move_Move", "PointOrUnit"),
+        ("Attack_Attack", "PointOrUnit"),
+        ("Harvest_Gather_SCV", "Unit"),
+        ("Harvest_Return_SCV", "None"),
+        ("Build_SupplyDepot", "Point"),
+        ("Build_Refinery", "Unit"),
+        ("Build_TechLab_Barracks", "PointOrNone"),
+        ("TrainWarp_Zealot", "Point"),
+        ("Train_Marine", "None"),
+        ("Land_Barracks", "Point"),
+        ("Load_Medivac", "Unit"),
+        ("Rally_Building", "PointOrUnit"),
+        ("Effect_Heal", "Unit"),
+        ("Morph_Lair", "None"),
+    ],
+)
+def test_an_ability_says_what_it_can_be_aimed_at(data, name, target):
+    ability = data.abilities[rules.ability_id(name)]
+    assert data_pb2.AbilityData.Target.Name(ability.target) == target
+
+
+def test_a_general_ability_is_aimed_as_its_specific_ones(data):
+    general, specific = data.abilities[3674], data.abilities[23]
+    assert specific.remaps_to_ability_id == general.ability_id
+    assert general.available and general.target == specific.target
+    blink = data.abilities[3687]
+    assert blink.cast_range == data.abilities[1442].cast_range == 8.0
+
+
+def test_only_abilities_that_place_something_have_a_footprint(data):
+    radius = {
+        name: data.abilities[rules.ability_id(name)].footprint_radius
+        for name in ("Build_Refinery", "Land_CommandCenter", "Morph_OrbitalCommand")
+    }
+    assert radius == {
+        "Build_Refinery": 1.5,
+        "Land_CommandCenter": 2.5,
+        "Morph_OrbitalCommand": 0.0,
+    }
+    assert data.abilities[421].is_instant_placement  # Build_TechLab_Barracks
+
+
+def test_a_unit_names_the_usual_way_to_make_it(data):
+    makers = {"SiegeTank": "Train_SiegeTank", "Queen": "Train_Queen"}
+    makers |= {"VikingFighter": "Train_VikingFighter", "Zealot": "Train_Zealot"}
+    for unit, ability in makers.items():
+        entry = data.units[rules.unit_id(unit)]
+        assert entry.ability_id == rules.ability_id(ability)
+
+
+def test_costs_are_sums_of_everything_that_a_unit_was_made_of(data):
+    """As clients expect, who subtract the drone and the types in `tech_alias`."""
+    costs = {"SpawningPool": (250, 0), "Extractor": (75, 0), "Hatchery": (350, 0)}
+    costs |= {"Lair": (500, 100), "Hive": (700, 250), "OrbitalCommand": (550, 0)}
+    for name, cost in costs.items():
+        entry = data.units[rules.unit_id(name)]
+        assert (entry.mineral_cost, entry.vespene_cost) == cost, name
+    hive = data.units[rules.unit_id("Hive")]
+    assert list(hive.tech_alias) == [rules.unit_id("Lair"), rules.unit_id("Hatchery")]
+    assert not hive.unit_alias
+    lowered = data.units[rules.unit_id("SupplyDepotLowered")]
+    assert lowered.unit_alias == rules.unit_id("SupplyDepot")
