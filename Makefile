@@ -11,7 +11,7 @@ export UV_SYSTEM_CERTS := 1
 export UV_NATIVE_TLS := 1
 export PIP_NO_CACHE_DIR := 1
 
-.PHONY: setup reference burnysc2 test slow demo perf fuzz fuzz-server soak lint clean
+.PHONY: setup reference burnysc2 clients test slow demo perf fuzz fuzz-server soak lint clean
 
 DEMO_GAMES ?= 12
 DEMO_FRAMES ?= 20000
@@ -54,6 +54,14 @@ burnysc2: .venv-burnysc2/.installed
 	$(PYTHON) -m venv .venv-burnysc2
 	$(BIN)/uv pip install --quiet --python .venv-burnysc2/bin/python burnysc2
 	touch .venv-burnysc2/.installed
+
+# pysc2's own game tests, unmodified, on Skirmish; each outcome is compared with a list.
+clients: .venv-clients/.installed
+	$(BIN)/python -m tests.engines.skirmish.clients.run_pysc2 $(ARGS)
+.venv-clients/.installed: setup
+	$(PYTHON) -m venv .venv-clients
+	$(BIN)/uv pip install --quiet --python .venv-clients/bin/python pysc2==4.0.0 's2clientprotocol>=5.0.14' 'protobuf>=6.31,<7'
+	touch .venv-clients/.installed
 
 fuzz-server: setup
 	$(BIN)/python -m tests.engines.skirmish.server.fuzz_requests --requests $(or $(REQUESTS),50000)
