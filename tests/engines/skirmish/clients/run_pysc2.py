@@ -10,6 +10,7 @@ listed. `--write` stores the outcomes in the list and keeps the reasons.
 
 import argparse
 import concurrent.futures
+import contextlib
 import csv
 import os
 import re
@@ -87,10 +88,8 @@ def run_case(name: str, installation: Path) -> tuple[str, str, float]:
 
 def _kill_group(child: "subprocess.Popen[bytes]") -> None:
     """Ends a case's process and the games that it started."""
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     child.wait()
 
 
@@ -144,7 +143,9 @@ def main() -> int:
             listed[name] = ("pass", "") if ok else ("fail", reason)
     if options.write:
         _write_cases(listed)
-    held = "as listed" if not differences else f"not as listed: {sorted(set(differences))}"
+    held = (
+        "as listed" if not differences else f"not as listed: {sorted(set(differences))}"
+    )
     _say(f"pysc2's game tests: {passed} of {len(names)} pass, {held}")
     return 0 if not differences else 1
 
