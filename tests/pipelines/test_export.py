@@ -201,7 +201,7 @@ def test_episodes_beyond_protobufs_limit_are_listed(opened, tmp_path, monkeypatc
     monkeypatch.setattr(export, "_MOST_RECORD_BYTES", 30_000)
     problems = export.export(opened, "alphastar", tmp_path)
     assert problems
-    assert all("beyond protobuf's limit" in problem for problem in problems)
+    assert all("exceeds protobuf's limit" in problem for problem in problems)
     assert len(list(tmp_path.rglob("*.tfrecord"))) == len(opened) - len(problems)
 
 
