@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from starmill.converters import episode
 from starmill.converters.observation import Converter
 from starmill.schema import errors, specs
-from starmill.schema import settings as settings_lib
+from starmill.schema.settings import ConverterSettings
 
 Arrays = dict[str, NDArray[Any]]
 # Zip members carry a date; a fixed one keeps equal arrays equal bytes.
@@ -193,7 +193,7 @@ def convert(capture: Capture) -> Arrays:
     (make_converter, convert_observation, convert_action, done) and the step.
     """
     with _Stage("make_converter"):
-        settings = settings_lib.from_json(capture.settings)
+        settings = ConverterSettings.from_json(capture.settings)
         converter = Converter(settings, capture.game_info, capture.replay_info)
     steps, encoded, delays = [], [], []
     for index, step in enumerate(capture.steps):

@@ -22,8 +22,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from starmill.engines import client, websocket
-from starmill.engines import spawner as spawner_script
+from starmill.engines import client, spawner, websocket
 from starmill.schema import errors
 
 # Below Linux's ephemeral ports, so that no outgoing connection takes one in between.
@@ -71,7 +70,7 @@ class Spawner:
         self.folder.mkdir(mode=0o700, exist_ok=True)
         self._lock = threading.Lock()
         self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", spawner_script.__file__, str(self.folder)],
+            [sys.executable, "-I", "-S", spawner.__file__, str(self.folder)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,

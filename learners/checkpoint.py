@@ -19,7 +19,7 @@ import orbax.checkpoint as ocp
 from numpy.typing import NDArray
 
 from starmill.learners import run_folder, runs
-from starmill.schema import errors, settings, specs
+from starmill.schema import errors, specs
 from starmill.schema.settings import ConverterSettings
 
 # A training state is stored as (parameters, optimizer, carry). These are the paths of the
@@ -61,7 +61,7 @@ class Meta:
     @property
     def settings(self) -> ConverterSettings:
         """Returns the converter settings that the parameters were trained with."""
-        return settings.from_json(self.run["algorithm"]["settings"])
+        return ConverterSettings.from_json(self.run["algorithm"]["settings"])
 
 
 class Store:

@@ -13,7 +13,8 @@ from starmill.learners import agents
 from starmill.learners.algorithms.contract import AlgorithmConfig
 from starmill.learners.networks.network import NetworkConfig
 from starmill.learners.optimizer import OptimizerConfig
-from starmill.schema import errors, settings
+from starmill.schema import errors
+from starmill.schema.settings import ConverterSettings
 
 # Held-out games are counted in thousandths of the training games.
 HOLD_OUT_TOTAL = 1000
@@ -126,7 +127,7 @@ def from_json(data: Mapping[str, Any]) -> Run:
         network["plane_channels"] = tuple(network["plane_channels"])
     algorithm["network"] = _build(NetworkConfig, network, "network")
     if "settings" in algorithm:
-        algorithm["settings"] = settings.from_json(algorithm["settings"])
+        algorithm["settings"] = ConverterSettings.from_json(algorithm["settings"])
     values["algorithm"] = _build(record.config, algorithm, "algorithm")
     values["optim"] = _build(OptimizerConfig, _mapping(values, "optim"), "optim")
     return typing.cast(Run, _build(Run, values, "run"))

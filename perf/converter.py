@@ -23,7 +23,7 @@ from typing import Any
 from perf.row import Row
 from starmill.converters import capture, episode, protos
 from starmill.converters.observation import Converter
-from starmill.schema import settings as settings_lib
+from starmill.schema.settings import ConverterSettings
 from tests.factories import random_captures
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -36,9 +36,9 @@ import sys, time
 from pathlib import Path
 from starmill.converters import capture, episode
 from starmill.converters.observation import Converter
-from starmill.schema import settings
+from starmill.schema.settings import ConverterSettings
 case = capture.load(Path(sys.argv[1]))
-made = Converter(settings.from_json(case.settings), case.game_info, case.replay_info)
+made = Converter(ConverterSettings.from_json(case.settings), case.game_info, case.replay_info)
 step = case.steps[0]
 start = time.perf_counter()
 made.convert(step.player, opponent=step.opponent, force_action=step.force_action, delay=1)
@@ -63,7 +63,7 @@ def _peer(case: capture.Capture) -> Callable[[Any], Any]:
     # By name, since it can be imported only once `protos` has been.
     actions = importlib.import_module("pysc2.lib.actions")
     features = importlib.import_module("pysc2.lib.features")
-    settings = settings_lib.from_json(case.settings)
+    settings = ConverterSettings.from_json(case.settings)
     raw = settings.raw_settings
     if raw is None:
         raise SystemExit("perf: the benchmark's settings have no raw interface")
@@ -98,7 +98,7 @@ def _peer(case: capture.Capture) -> Callable[[Any], Any]:
 
 def _ours(case: capture.Capture, *, reuse: bool) -> list[float]:
     """Seconds per observation over one episode."""
-    settings = settings_lib.from_json(case.settings)
+    settings = ConverterSettings.from_json(case.settings)
     made = Converter(settings, case.game_info, case.replay_info, reuse=reuse)
     seconds = []
     for step in case.steps:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from starmill.schema import errors, shards, specs, storage
-from starmill.schema import settings as settings_lib
+from starmill.schema.settings import ConverterSettings
 
 NAME = "manifest.json"
 FORMAT = 1
@@ -49,7 +49,7 @@ class Manifest:
     name: str
     version: str
     engine: str
-    settings: settings_lib.ConverterSettings
+    settings: ConverterSettings
     schema: str
     selection: Mapping[str, Any]
     replay_set: str
@@ -147,7 +147,7 @@ def parse(data: bytes, where: str = NAME) -> Manifest:
             f"{where}: unknown keys {sorted(set(content) - names)}, "
             f"missing {sorted(names - set(content))}"
         )
-    content["settings"] = settings_lib.from_json(content["settings"])
+    content["settings"] = ConverterSettings.from_json(content["settings"])
     content["shards"] = tuple(
         _record(shards.ShardEntry, entry, where) for entry in content["shards"]
     )

@@ -137,6 +137,33 @@ class ConverterSettings:
         if problems:
             raise errors.ConfigError("settings: " + "; ".join(problems))
 
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "ConverterSettings":
+        """Returns settings from the reference's JSON; ConfigError if a key is unknown."""
+        values = dict(data)
+        raw = values.pop("raw_settings", None)
+        if "minimap" in values:
+            values["minimap"] = _size(values["minimap"], "minimap")
+        if "minimap_features" in values:
+            values["minimap_features"] = tuple(values["minimap_features"])
+        if raw is not None:
+            raw = dict(raw)
+            if "resolution" in raw:
+                raw["resolution"] = _size(raw["resolution"], "resolution")
+            camera = raw.pop("virtual_camera_dimensions", None)
+            if camera is not None:
+                _known(camera, CameraDimensions, "virtual_camera_dimensions")
+                sides = {
+                    field.name: 0.0 for field in dataclasses.fields(CameraDimensions)
+                }
+                raw["virtual_camera_dimensions"] = CameraDimensions(
+                    **{**sides, **camera}
+                )
+            _known(raw, RawSettings, "raw_settings")
+            values["raw_settings"] = RawSettings(**raw)
+        _known(values, cls, "settings")
+        return cls(**values)
+
     def to_json(self) -> dict[str, Any]:
         """Returns the reference's JSON form, with every field, and sizes as x and y."""
         out = dataclasses.asdict(self)
@@ -151,29 +178,6 @@ class ConverterSettings:
         if raw["virtual_camera_dimensions"] is None:
             del raw["virtual_camera_dimensions"]
         return out
-
-
-def from_json(data: Mapping[str, Any]) -> ConverterSettings:
-    """Returns settings from the reference's JSON; ConfigError if a key is unknown."""
-    values = dict(data)
-    raw = values.pop("raw_settings", None)
-    if "minimap" in values:
-        values["minimap"] = _size(values["minimap"], "minimap")
-    if "minimap_features" in values:
-        values["minimap_features"] = tuple(values["minimap_features"])
-    if raw is not None:
-        raw = dict(raw)
-        if "resolution" in raw:
-            raw["resolution"] = _size(raw["resolution"], "resolution")
-        camera = raw.pop("virtual_camera_dimensions", None)
-        if camera is not None:
-            _known(camera, CameraDimensions, "virtual_camera_dimensions")
-            sides = {field.name: 0.0 for field in dataclasses.fields(CameraDimensions)}
-            raw["virtual_camera_dimensions"] = CameraDimensions(**{**sides, **camera})
-        _known(raw, RawSettings, "raw_settings")
-        values["raw_settings"] = RawSettings(**raw)
-    _known(values, ConverterSettings, "settings")
-    return ConverterSettings(**values)
 
 
 def _size(value: Mapping[str, int], where: str) -> tuple[int, int]:

@@ -20,7 +20,7 @@ from google.protobuf.message import DecodeError
 from starmill.converters import protos
 from starmill.converters.observation import Converter
 from starmill.schema import errors
-from starmill.schema import settings as settings_lib
+from starmill.schema.settings import ConverterSettings
 from tests.factories import random_captures
 
 ResponseObservation = protos.sc2api_pb2.ResponseObservation
@@ -132,7 +132,9 @@ class Bench:
 
     def __init__(self, seed: int) -> None:
         capture = random_captures.capture(seed, steps=8, tame=True)
-        settings = settings_lib.from_json({**capture.settings, "supervised": False})
+        settings = ConverterSettings.from_json(
+            {**capture.settings, "supervised": False}
+        )
         self.messages = [step.player for step in capture.steps]
         self._converter = Converter(settings, capture.game_info, capture.replay_info)
         self._start = dict(vars(self._converter))

@@ -29,8 +29,8 @@ from pathlib import Path
 import numpy as np
 
 from starmill.converters import timing
-from starmill.engines.replays import archive as mpq
 from starmill.engines.replays import replay_file
+from starmill.engines.replays.archive import Archive, decrypt_table, encrypt_table
 from starmill.engines.replays.bit_packed import BitPackedReader
 from starmill.engines.replays.limits import Meter
 from starmill.engines.replays.tagged import TaggedReader
@@ -86,7 +86,7 @@ def _members(seed: int) -> dict[str, bytes]:
 def _unpacked(data: bytes) -> dict[str, bytes]:
     out: dict[str, bytes] = {}
     try:
-        archive = mpq.Archive(data, max_table_entries=4096)
+        archive = Archive(data, max_table_entries=4096)
         replay = replay_file.open_replay(data)
     except errors.ReplayError:
         return out
@@ -182,14 +182,14 @@ def damaged_tables(data: bytes, rng: random.Random) -> bytes:
         if start + size > len(data) or not size:
             continue
         stored = np.frombuffer(data[start : start + size], "<u4")
-        table = bytearray(mpq.decrypt_table(stored, name).tobytes())
+        table = bytearray(decrypt_table(stored, name).tobytes())
         for _ in range(rng.choice([0, 1, 2, 8])):
             at = 4 * rng.randrange(size // 4)
             old = struct.unpack_from("<I", table, at)[0]
             near = (old + rng.choice([-1, 1, 16])) & 0xFFFFFFFF
             flags = old ^ 1 << rng.randrange(32)
             struct.pack_into("<I", table, at, rng.choice([near, flags, *_NUMBERS]))
-        stored = mpq.encrypt_table(np.frombuffer(bytes(table), "<u4"), name)
+        stored = encrypt_table(np.frombuffer(bytes(table), "<u4"), name)
         data = data[:start] + stored.tobytes() + data[start + size :]
     return data
 

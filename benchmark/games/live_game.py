@@ -19,7 +19,7 @@ import numpy as np
 
 from starmill.benchmark.games import throttle
 from starmill.benchmark.games.built_in import BuiltIn
-from starmill.converters import episode as episode_converter
+from starmill.converters import episode
 from starmill.converters.observation import Converter
 from starmill.converters.protos import common_pb2, error_pb2, sc2api_pb2
 from starmill.engines import playback
@@ -251,7 +251,7 @@ class LiveGame:
         outcomes = []
         for seat in self._seats:
             answer = self._look(seat)
-            outcome = episode_converter.outcome(answer, seat.player_id)
+            outcome = episode.outcome(answer, seat.player_id)
             if outcome is None:
                 raise errors.EngineError(
                     f"the game ended at loop {self.loop} without a result for player "
@@ -271,7 +271,7 @@ class LiveGame:
             if not seat.arrays:
                 raise errors.EngineError("the game's first observation is a stub")
             return answer
-        arrays = episode_converter.squeezed(seat.converter.convert(answer))
+        arrays = episode.squeezed(seat.converter.convert(answer))
         loop = int(arrays["game_loop"])
         arrays["prev_delay"] = np.asarray(loop - seat.observed_loop, np.int32)
         seat.observed_loop = loop

@@ -20,7 +20,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.dataflow.internal import apiclient
 
 from starmill.engines import pool
-from starmill.pipelines import generate, stages, episode_maker
+from starmill.pipelines import episode_maker, generate, stages
 
 IMAGE = "us-docker.pkg.dev/example/starmill/worker:0.1.0"
 BUCKET = "gs://example"

@@ -9,7 +9,7 @@ import dataclasses
 import zlib
 from collections.abc import Collection, Iterable, Mapping
 
-from starmill.schema import choices, errors
+from starmill.schema import errors
 from starmill.schema.loader import samplers
 from starmill.schema.loader.samplers import SamplingPlan
 
@@ -55,8 +55,8 @@ class BatchOptions:
         problems = [
             problem
             for problem in (
-                choices.problem("sampler", self.sampler, samplers.NAMES),
-                choices.problem("form", self.form, FORMS),
+                errors.choice_problem("sampler", self.sampler, samplers.NAMES),
+                errors.choice_problem("form", self.form, FORMS),
                 self._seed_problem(),
                 self._keys_problem(),
             )
@@ -176,7 +176,7 @@ def plan_for_host(
 def check_keys(keys: Iterable[str], known: Iterable[str]) -> None:
     """Raises ConfigError, naming every key that is not known."""
     known = sorted(known)
-    answers = [choices.problem("key", key, known) for key in keys]
+    answers = [errors.choice_problem("key", key, known) for key in keys]
     problems = [answer for answer in answers if answer is not None]
     if problems:
         raise errors.ConfigError("; ".join(problems))

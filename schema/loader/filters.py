@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pyarrow
 import pyarrow.compute
 
-from starmill.schema import choices, errors
+from starmill.schema import errors
 from starmill.schema.game_constants import RACES
 from starmill.schema.replay_row import OUTCOMES
 from starmill.schema.selection import SPLITS
@@ -65,7 +65,7 @@ def one_of(
             continue
         options = [value] if isinstance(value, str | int) else list(value)
         problems += [
-            choices.problem(column, option, known[column]) for option in options
+            errors.choice_problem(column, option, known[column]) for option in options
         ]
         text = f"{column} {' or '.join(repr(option) for option in options)}"
         expression = pyarrow.compute.field(column).isin(options)
@@ -84,7 +84,7 @@ def in_ranges(
     max_steps: int | None,
 ) -> list[Condition]:
     """Returns the conditions on ratings and lengths; see `Dataset.filter`."""
-    problem = choices.problem("mmr_rule", mmr_rule, MMR_RULES)
+    problem = errors.choice_problem("mmr_rule", mmr_rule, MMR_RULES)
     if problem is not None:
         raise errors.ConfigError(problem)
     field = pyarrow.compute.field

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from starmill.engines import installation
-from starmill.engines import pool as sc2
+from starmill.engines.pool import SKIRMISH, Pool, PoolConfig
 from starmill.schema import errors
 from starmill.version import __version__
 
@@ -157,7 +157,7 @@ def _ports() -> Iterator[Finding]:
 
 def _embedded_game() -> Iterator[Finding]:
     try:
-        pool = sc2.Pool(sc2.PoolConfig(root=sc2.SKIRMISH))
+        pool = Pool(PoolConfig(root=SKIRMISH))
         try:
             build = pool.installation.builds[-1]
             with pool.lease(pool.installation.executable("", build, None)):

@@ -20,7 +20,8 @@ from apache_beam.options import pipeline_options
 from starmill import progress
 from starmill.engines import client, installation, pool
 from starmill.pipelines import cost, episode_maker, generate, local_runner, plan
-from starmill.schema import errors, selection, settings
+from starmill.schema import errors, selection
+from starmill.schema.settings import UNPLUGGED, ConverterSettings
 
 # Options that argparse does not know go to Beam.
 PASSES_ON = True
@@ -271,12 +272,12 @@ def _request(args: argparse.Namespace) -> generate.Request:
     )
 
 
-def _settings(path: str | None) -> settings.ConverterSettings:
+def _settings(path: str | None) -> ConverterSettings:
     if path is None:
-        return settings.UNPLUGGED
+        return UNPLUGGED
     try:
         with open(path, encoding="utf-8") as file:  # noqa: PTH123  # one read
-            return settings.from_json(json.load(file))
+            return ConverterSettings.from_json(json.load(file))
     except (OSError, ValueError) as error:
         raise errors.ConfigError(f"--settings {path}: {error}") from error
 

@@ -6,8 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from starmill.converters import capture as capture_lib
-from starmill.converters import protos
+from starmill.converters import capture, protos
 from starmill.schema import errors
 from tests.conftest import ROOT, SHARED
 from tests.factories import odd_captures, random_captures
@@ -42,10 +41,10 @@ def _sort_tags(requests):
                 command.unit_tags.extend(tags)
 
 
-def _assert_equal(capture, expected):
-    found = capture_lib.convert(capture)
+def _assert_equal(case, expected):
+    found = capture.convert(case)
     assert sorted(found) == sorted(expected)
-    shuffled = capture.meta.get("compare_unit_tags") == "multiset"
+    shuffled = case.meta.get("compare_unit_tags") == "multiset"
     ours, theirs = _requests(found), _requests(expected)
     if shuffled:
         for arrays in (found, expected):
@@ -68,33 +67,33 @@ def _load(path: Path):
 
 @pytest.mark.parametrize("name", _names(OWN / "inputs"))
 def test_recorded_episodes_are_equal(name):
-    capture = capture_lib.load(OWN / "inputs" / f"{name}.npz")
-    _assert_equal(capture, _load(OWN / "expected" / f"{name}.npz"))
+    case = capture.load(OWN / "inputs" / f"{name}.npz")
+    _assert_equal(case, _load(OWN / "expected" / f"{name}.npz"))
 
 
 @pytest.mark.parametrize("name", _names(GIVEN / "inputs") or ["none"])
 def test_given_episodes_are_equal(shared, name):
     folder = shared / "golden/converter"
-    capture = capture_lib.load(folder / "inputs" / f"{name}.npz")
-    _assert_equal(capture, _load(folder / "expected" / f"{name}.npz"))
+    case = capture.load(folder / "inputs" / f"{name}.npz")
+    _assert_equal(case, _load(folder / "expected" / f"{name}.npz"))
 
 
 @pytest.mark.parametrize("name", _names(REAL / "inputs") or ["none"])
 def test_observations_of_the_real_game_are_equal(shared, name):
     folder = shared / "golden/real"
-    capture = capture_lib.load(folder / "inputs" / f"{name}.npz")
-    _assert_equal(capture, _load(folder / "expected" / f"{name}.npz"))
+    case = capture.load(folder / "inputs" / f"{name}.npz")
+    _assert_equal(case, _load(folder / "expected" / f"{name}.npz"))
 
 
-def _outcome(capture):
+def _outcome(case):
     """(ok or exception, stage, step) as the recordings name them; arrays if ok."""
     try:
-        arrays = capture_lib.convert(capture)
+        arrays = capture.convert(case)
     except (errors.ConverterError, errors.ConfigError) as error:
         stage, _, rest = str(error).partition(": ")
         step = int(rest.split(":")[0].split()[1]) if rest.startswith("step ") else -1
         return ("exception", stage, step), None
-    return ("ok", "done", len(capture.steps)), arrays
+    return ("ok", "done", len(case.steps)), arrays
 
 
 def _told(entry):
@@ -106,8 +105,8 @@ def _told(entry):
 def test_given_errors_come_at_the_same_stage_and_step(shared, name):
     folder = shared / "golden/converter/errors"
     entry = json.loads((folder / "expected.json").read_text())[name]
-    capture = capture_lib.load(folder / "inputs" / f"{name}.npz")
-    outcome, arrays = _outcome(capture)
+    case = capture.load(folder / "inputs" / f"{name}.npz")
+    outcome, arrays = _outcome(case)
     assert outcome == _told(entry)
     if arrays is None:
         return
@@ -121,8 +120,8 @@ def test_given_errors_come_at_the_same_stage_and_step(shared, name):
 @pytest.mark.parametrize("name", sorted(odd_captures.ODDITIES))
 def test_oddities_end_as_the_reference_ended(name):
     entry = json.loads((OWN / "oddities.json").read_text())[name]
-    capture = odd_captures.odd(name, make_converter.ODD_SEED)
-    outcome, _ = _outcome(capture)
+    case = odd_captures.odd(name, make_converter.ODD_SEED)
+    outcome, _ = _outcome(case)
     if entry["stage"] == "done" and entry["outcome"] != "ok":
         # Planes changed their size midway: steps convert, but do not stack.
         assert outcome[:2] == ("exception", "done")
@@ -131,13 +130,11 @@ def test_oddities_end_as_the_reference_ended(name):
 
 
 def test_the_recorded_set_covers_what_it_should():
-    captures = [
-        capture_lib.load(OWN / f"inputs/{n}.npz") for n in _names(OWN / "inputs")
-    ]
-    raw = [capture.settings["raw_settings"] for capture in captures]
+    captures = [capture.load(OWN / f"inputs/{n}.npz") for n in _names(OWN / "inputs")]
+    raw = [case.settings["raw_settings"] for case in captures]
     for switch in random_captures.BOOLEANS:
         assert {entry[switch] for entry in raw} == {True, False}, switch
     assert {c.settings["add_opponent_features"] for c in captures} == {True, False}
     assert len({entry["num_unit_features"] for entry in raw}) >= 6
-    assert any(capture.agent_actions for capture in captures)
-    assert any(capture.replay_info is None for capture in captures)
+    assert any(case.agent_actions for case in captures)
+    assert any(case.replay_info is None for case in captures)

@@ -8,18 +8,17 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from starmill.converters import capture as capture_lib
-from starmill.converters import episode, protos
+from starmill.converters import capture, episode, protos
 from starmill.converters.observation import Converter
 from starmill.schema import errors, specs
-from starmill.schema import settings as settings_lib
+from starmill.schema.settings import UNPLUGGED, ConverterSettings
 from tests.factories import odd_captures, random_captures
 
 
-def _convert(capture, *, reuse=False):
-    settings = settings_lib.from_json(capture.settings)
-    made = Converter(settings, capture.game_info, capture.replay_info, reuse=reuse)
-    for step in capture.steps:
+def _convert(case, *, reuse=False):
+    settings = ConverterSettings.from_json(case.settings)
+    made = Converter(settings, case.game_info, case.replay_info, reuse=reuse)
+    for step in case.steps:
         arrays = made.convert(
             step.player,
             opponent=step.opponent,
@@ -31,7 +30,7 @@ def _convert(capture, *, reuse=False):
 
 
 def _tame_seed(seed):
-    """Whether the capture converts: a tiny virtual camera is the one thing left."""
+    """Whether the case converts: a tiny virtual camera is the one thing left."""
     try:
         list(_convert(random_captures.capture(seed, tame=True)))
     except errors.ConverterError as error:
@@ -48,10 +47,10 @@ def _tame_seed(seed):
 )
 @given(st.integers(0, 2**32).filter(_tame_seed))
 def test_random_messages_give_arrays_that_satisfy_the_specs(seed):
-    capture = random_captures.capture(seed, tame=True)
-    settings = settings_lib.from_json(capture.settings)
+    case = random_captures.capture(seed, tame=True)
+    settings = ConverterSettings.from_json(case.settings)
     described = specs.observation_specs(settings)
-    for arrays in _convert(capture):
+    for arrays in _convert(case):
         assert sorted(arrays) == sorted(described)
         for key, spec in described.items():
             assert arrays[key].shape == spec.shape, key
@@ -59,19 +58,19 @@ def test_random_messages_give_arrays_that_satisfy_the_specs(seed):
 
 
 def test_settings_that_are_not_supervised_give_no_action():
-    capture = random_captures.capture(0, tame=True)
-    settings = settings_lib.from_json({**capture.settings, "supervised": False})
-    made = Converter(settings, capture.game_info, capture.replay_info)
-    arrays = made.convert(capture.steps[0].player)
+    case = random_captures.capture(0, tame=True)
+    settings = ConverterSettings.from_json({**case.settings, "supervised": False})
+    made = Converter(settings, case.game_info, case.replay_info)
+    arrays = made.convert(case.steps[0].player)
     assert sorted(arrays) == sorted(specs.observation_specs(settings))
     with pytest.raises(errors.ConverterError, match="supervised"):
         episode.action_of(arrays)
 
 
 def test_fresh_arrays_stay_as_they_were():
-    capture = random_captures.capture(5, tame=True)
+    case = random_captures.capture(5, tame=True)
     steps, copies = [], []
-    for arrays in _convert(capture):
+    for arrays in _convert(case):
         steps.append(arrays)
         copies.append({key: array.copy() for key, array in arrays.items()})
     for arrays, copy in zip(steps, copies, strict=True):
@@ -81,10 +80,10 @@ def test_fresh_arrays_stay_as_they_were():
 
 @pytest.mark.parametrize("seed", [0, 1, 2, 5, 6, 8, 9])
 def test_reused_buffers_hold_the_same_numbers_and_are_read_only(seed):
-    capture = random_captures.capture(seed, steps=6, tame=True)
-    fresh = [dict(arrays) for arrays in _convert(capture)]
+    case = random_captures.capture(seed, steps=6, tame=True)
+    fresh = [dict(arrays) for arrays in _convert(case)]
     first = None
-    for arrays, want in zip(_convert(capture, reuse=True), fresh, strict=True):
+    for arrays, want in zip(_convert(case, reuse=True), fresh, strict=True):
         for key, array in arrays.items():
             np.testing.assert_array_equal(array, want[key], err_msg=key)
             assert not array.flags.writeable
@@ -93,12 +92,12 @@ def test_reused_buffers_hold_the_same_numbers_and_are_read_only(seed):
 
 
 def test_parsed_messages_are_accepted_too():
-    capture = random_captures.capture(2, tame=True)
-    settings = settings_lib.from_json(capture.settings)
+    case = random_captures.capture(2, tame=True)
+    settings = ConverterSettings.from_json(case.settings)
     pb = protos.sc2api_pb2
-    step = capture.steps[0]
-    parsed = Converter(settings, pb.ResponseGameInfo.FromString(capture.game_info))
-    plain = Converter(settings, capture.game_info)
+    step = case.steps[0]
+    parsed = Converter(settings, pb.ResponseGameInfo.FromString(case.game_info))
+    plain = Converter(settings, case.game_info)
     ours = parsed.convert(
         pb.ResponseObservation.FromString(step.player),
         force_action=pb.RequestAction.FromString(step.force_action or b""),
@@ -110,40 +109,38 @@ def test_parsed_messages_are_accepted_too():
 
 
 def test_an_unknown_unit_is_named_with_its_table_and_step():
-    capture = odd_captures.odd("unknown own unit", 7)
+    case = odd_captures.odd("unknown own unit", 7)
     with pytest.raises(errors.ConverterError, match=r"step 1: unit type 3999 .*table"):
-        list(_convert(capture))
+        list(_convert(case))
 
 
 def test_bytes_that_are_no_game_info_are_refused():
-    capture = random_captures.capture(0, tame=True)
-    settings = settings_lib.from_json(capture.settings)
-    for info, replay in ((b"\xff", None), (capture.game_info, b"\xff")):
+    case = random_captures.capture(0, tame=True)
+    settings = ConverterSettings.from_json(case.settings)
+    for info, replay in ((b"\xff", None), (case.game_info, b"\xff")):
         with pytest.raises(errors.ConverterError, match="expected the bytes"):
             Converter(settings, info, replay)
 
 
 def test_a_player_who_is_not_in_the_replay_info_has_no_mmr():
-    capture = random_captures.capture(0, tame=True)
-    settings = settings_lib.from_json(capture.settings)
-    made = Converter(settings, capture.game_info, b"")
-    assert made.convert(capture.steps[0].player, delay=1)["mmr"] == 0
+    case = random_captures.capture(0, tame=True)
+    settings = ConverterSettings.from_json(case.settings)
+    made = Converter(settings, case.game_info, b"")
+    assert made.convert(case.steps[0].player, delay=1)["mmr"] == 0
 
 
 def test_more_features_than_there_are_stop_at_the_first_masked_enemy():
     settings = dataclasses.replace(
-        settings_lib.UNPLUGGED,
+        UNPLUGGED,
         minimap_features=(),
-        raw_settings=dataclasses.replace(
-            settings_lib.UNPLUGGED.raw_settings, num_unit_features=47
-        ),
+        raw_settings=dataclasses.replace(UNPLUGGED.raw_settings, num_unit_features=47),
     )
     message = protos.sc2api_pb2.ResponseObservation()
     message.observation.player_common.player_id = 1
     units = message.observation.raw_data.units
     units.add(unit_type=48, alliance=1)
-    capture = random_captures.capture(0)
-    made = Converter(settings, capture.game_info)
+    case = random_captures.capture(0)
+    made = Converter(settings, case.game_info)
     rows = made.convert(message, delay=1)["raw_units"]
     assert rows.shape == (512, 49)
     units.add(unit_type=48, alliance=4).pos.x = 100.0
@@ -152,10 +149,10 @@ def test_more_features_than_there_are_stop_at_the_first_masked_enemy():
 
 
 def test_captures_survive_a_round_trip(tmp_path):
-    capture = random_captures.capture(3, agent=True)
+    case = random_captures.capture(3, agent=True)
     path = tmp_path / "capture.npz"
-    path.write_bytes(capture_lib.to_bytes(capture_lib.to_arrays(capture)))
-    assert capture_lib.load(path) == capture
+    path.write_bytes(capture.to_bytes(capture.to_arrays(case)))
+    assert capture.load(path) == case
 
 
 @pytest.mark.parametrize(
@@ -169,12 +166,12 @@ def test_captures_survive_a_round_trip(tmp_path):
     ],
 )
 def test_captures_that_make_no_sense_are_refused(tmp_path, change, match):
-    arrays = capture_lib.to_arrays(random_captures.capture(3))
+    arrays = capture.to_arrays(random_captures.capture(3))
     change(arrays)
     path = tmp_path / "capture.npz"
-    path.write_bytes(capture_lib.to_bytes(arrays))
+    path.write_bytes(capture.to_bytes(arrays))
     with pytest.raises(errors.FormatError, match=match):
-        capture_lib.load(path)
+        capture.load(path)
     path.write_bytes(b"no zip")
     with pytest.raises(errors.FormatError, match="npz"):
-        capture_lib.load(path)
+        capture.load(path)

@@ -6,17 +6,17 @@ import time
 import pytest
 
 from starmill.converters.protos import sc2api_pb2
-from starmill.engines import client as client_lib
 from starmill.engines import websocket
+from starmill.engines.client import Client, Deadlines
 from starmill.schema import errors
 from tests.engines.scripted_game import ScriptedGame, observation
 
-QUICK = client_lib.Deadlines(start=5, load=5, play=0.3)
+QUICK = Deadlines(start=5, load=5, play=0.3)
 
 
 @contextlib.contextmanager
 def connected(game: ScriptedGame):
-    client = client_lib.Client.connect(game.port, QUICK, lambda: True)
+    client = Client.connect(game.port, QUICK, lambda: True)
     try:
         yield client
     finally:
@@ -209,15 +209,15 @@ def test_connecting_gives_up_when_the_process_has_ended():
     with ScriptedGame(lambda g, r: None) as game:
         unused = game.port
     with pytest.raises(errors.EngineCrashed, match="while it was starting"):
-        client_lib.Client.connect(unused, QUICK, lambda: False)
+        Client.connect(unused, QUICK, lambda: False)
 
 
 def test_connecting_waits_no_longer_than_the_deadline():
     with ScriptedGame(lambda g, r: None) as game:
         unused = game.port
-    short = client_lib.Deadlines(start=0.2, load=1, play=1)
+    short = Deadlines(start=0.2, load=1, play=1)
     with pytest.raises(errors.EngineTimeout, match="did not start"):
-        client_lib.Client.connect(unused, short, lambda: True)
+        Client.connect(unused, short, lambda: True)
 
 
 def test_a_refused_websocket_is_a_crash_and_404_is_not_yet():
@@ -234,4 +234,4 @@ def test_a_refused_websocket_is_a_crash_and_404_is_not_yet():
 
 def test_deadlines_leave_time_for_something():
     with pytest.raises(errors.ConfigError, match="deadline play"):
-        client_lib.Deadlines(play=0)
+        Deadlines(play=0)

@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from starmill.converters import capture as capture_lib
+from starmill.converters import capture
 from tests.factories import odd_captures, random_captures
 
 HERE = Path(__file__).resolve().parent / "converter"
@@ -27,7 +27,7 @@ SEEDS = {
 ODD_SEED = 7
 
 
-def captures() -> dict[str, capture_lib.Capture]:
+def captures() -> dict[str, capture.Capture]:
     made = {}
     for kind, seeds in SEEDS.items():
         for seed in seeds:
@@ -41,10 +41,10 @@ def _record(python: str, inputs: Path, outputs: Path) -> None:
     subprocess.run([python, str(RECORDER), str(inputs), str(outputs)], check=True)
 
 
-def _write(folder: Path, made: dict[str, capture_lib.Capture]) -> None:
+def _write(folder: Path, made: dict[str, capture.Capture]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    for name, capture in made.items():
-        data = capture_lib.to_bytes(capture_lib.to_arrays(capture))
+    for name, case in made.items():
+        data = capture.to_bytes(capture.to_arrays(case))
         (folder / f"{name}.npz").write_bytes(data)
 
 

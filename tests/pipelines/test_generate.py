@@ -12,7 +12,7 @@ from starmill import cli
 from starmill.engines.skirmish import install, versions
 from starmill.engines.skirmish.server import faults
 from starmill.pipelines import episode_maker, work_folder
-from starmill.pipelines import generate as generate_lib
+from starmill.pipelines.generate import _index_options
 from starmill.schema import codec, errors, manifest, shards, storage, table
 from tests.factories import builds, records
 
@@ -407,5 +407,5 @@ def test_an_index_made_before_is_taken(ladder, built, tmp_path):
 
 def test_worker_processes_are_started_for_an_index_only_to_share_it():
     local = ["--runner=FnApiRunner", "--direct_num_workers=2", "--save_main_session"]
-    assert generate_lib._index_options(local, 2) == local
-    assert generate_lib._index_options(local, 1) == [local[0], local[2]]
+    assert _index_options(local, 2) == local
+    assert _index_options(local, 1) == [local[0], local[2]]

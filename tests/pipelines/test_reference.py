@@ -19,7 +19,7 @@ from starmill.engines.replays import replay_file
 from starmill.engines.skirmish import install, versions
 from starmill.pipelines import episode_maker
 from starmill.schema import codec
-from starmill.schema import settings as settings_lib
+from starmill.schema.settings import UNPLUGGED, ConverterSettings
 from tests.conftest import ROOT
 from tests.factories import short_games
 
@@ -75,8 +75,8 @@ def test_every_array_of_every_step(python, shared, game, tmp_path, seed, opponen
     replay = tmp_path / "game.SC2Replay"
     replay.write_bytes(data)
     summary, theirs = reference_arrays(python, shared, game, replay, opponent)
-    settings = settings_lib.from_json(
-        {**settings_lib.UNPLUGGED.to_json(), "add_opponent_features": opponent}
+    settings = ConverterSettings.from_json(
+        {**UNPLUGGED.to_json(), "add_opponent_features": opponent}
     )
     pool = Pool(PoolConfig(root=str(game), deadlines=DEADLINES))
     try:

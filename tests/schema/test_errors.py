@@ -44,3 +44,29 @@ def test_errors_survive_pickling(error):
     assert type(again) is error
     assert str(again) == str(made)
     assert vars(again) == vars(made)
+
+
+def test_a_choice_that_exists_is_no_problem():
+    assert errors.choice_problem("split", "train", ["train", "valid"]) is None
+    assert errors.choice_problem("outcome", 1, (1, 0, -1)) is None
+
+
+def test_others_are_told_what_there_is():
+    splits = ("train", "valid", "test")
+    assert (
+        errors.choice_problem("split", "tran", splits)
+        == "split 'tran': there are train, valid, test; did you mean 'train'?"
+    )
+    assert (
+        errors.choice_problem("split", "xyz", splits)
+        == "split 'xyz': there are train, valid, test"
+    )
+    assert (
+        errors.choice_problem("outcome", 2, (1, 0, -1))
+        == "outcome 2: there are 1, 0, -1"
+    )
+    assert (
+        errors.choice_problem("key", ["a"], ("a", "b")) == "key ['a']: there are a, b"
+    )
+    many = errors.choice_problem("map_name", "?", [f"map {n}" for n in range(50)])
+    assert many.endswith("map 38, map 39 and 10 more")

@@ -4,16 +4,15 @@ import dataclasses
 
 import pytest
 
-from starmill.schema import errors, settings
-
-UNPLUGGED = settings.UNPLUGGED
+from starmill.schema import errors
+from starmill.schema.settings import UNPLUGGED, ConverterSettings
 
 
 def test_json_both_ways():
-    assert settings.from_json(UNPLUGGED.to_json()) == UNPLUGGED
-    bare = settings.ConverterSettings()
-    assert settings.from_json(bare.to_json()) == bare
-    assert settings.from_json({}) == bare
+    assert ConverterSettings.from_json(UNPLUGGED.to_json()) == UNPLUGGED
+    bare = ConverterSettings()
+    assert ConverterSettings.from_json(bare.to_json()) == bare
+    assert ConverterSettings.from_json({}) == bare
 
 
 @pytest.mark.parametrize(
@@ -28,7 +27,7 @@ def test_json_both_ways():
 )
 def test_unknown_keys_are_errors(data):
     with pytest.raises(errors.ConfigError, match=r"unknown|expected"):
-        settings.from_json(data)
+        ConverterSettings.from_json(data)
 
 
 def test_the_paper_s_settings_have_no_problems():

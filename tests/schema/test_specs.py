@@ -3,8 +3,8 @@ import json
 import numpy as np
 import pytest
 
-from starmill.schema import settings as settings_lib
 from starmill.schema import specs
+from starmill.schema.settings import UNPLUGGED, ConverterSettings
 from tests.conftest import SHARED
 
 CASES = sorted((SHARED / "golden/converter/inputs").glob("*.npz"))
@@ -12,7 +12,7 @@ CASES = sorted((SHARED / "golden/converter/inputs").glob("*.npz"))
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
 def test_specs_equal_the_references(path):
-    settings = settings_lib.from_json(
+    settings = ConverterSettings.from_json(
         json.loads(np.load(path)["settings_json"].tobytes())
     )
     expected = json.loads(
@@ -27,11 +27,11 @@ def test_specs_equal_the_references(path):
 
 
 def test_fingerprint_is_stable():
-    assert specs.fingerprint(settings_lib.UNPLUGGED) == (
+    assert specs.fingerprint(UNPLUGGED) == (
         "708a64f9959b1dc26349d857c105064dc8a14d624b3748769b5f8e1b756a6d97"
     )
 
 
 def test_settings_survive_json():
-    text = json.dumps(settings_lib.UNPLUGGED.to_json())
-    assert settings_lib.from_json(json.loads(text)) == settings_lib.UNPLUGGED
+    text = json.dumps(UNPLUGGED.to_json())
+    assert ConverterSettings.from_json(json.loads(text)) == UNPLUGGED

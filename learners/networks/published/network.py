@@ -10,8 +10,7 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from starmill.learners.networks.published import sizes as published
-from starmill.learners.networks.published import tables
+from starmill.learners.networks.published import sizes, tables
 from starmill.learners.networks.published.heads import ScalarHead, TargetHead
 from starmill.learners.networks.published.plane_encoder import PlaneEncoder
 from starmill.learners.networks.published.sizes import Sizes
@@ -31,10 +30,10 @@ from starmill.learners.networks.published.world_head import WorldHead
 
 # The scalar arguments in the order in which they are chosen, and their classes.
 SCALARS = {
-    "function": published.FUNCTIONS,
-    "delay": published.DELAYS,
-    "queued": published.QUEUED,
-    "repeat": published.REPEATS,
+    "function": sizes.FUNCTIONS,
+    "delay": sizes.DELAYS,
+    "queued": sizes.QUEUED,
+    "repeat": sizes.REPEATS,
 }
 ARGUMENTS = (*SCALARS, "unit_tags", "target_unit_tag", "world")
 
@@ -145,9 +144,9 @@ def limited(action: Arrays) -> Arrays:
     """Returns an action whose choices are at most the last class."""
     last = {
         **{name: classes - 1 for name, classes in SCALARS.items()},
-        "unit_tags": published.END,
-        "target_unit_tag": published.UNITS - 1,
-        "world": published.WORLD**2 - 1,
+        "unit_tags": sizes.END,
+        "target_unit_tag": sizes.UNITS - 1,
+        "world": sizes.WORLD**2 - 1,
     }
     return {name: jnp.minimum(action[name], last[name]) for name in ARGUMENTS}
 

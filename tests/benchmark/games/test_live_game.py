@@ -8,8 +8,7 @@ import pytest
 from starmill.benchmark.games import live_game, throttle
 from starmill.benchmark.games.built_in import BuiltIn
 from starmill.benchmark.opponents import random_agent, specialists, styles
-from starmill.converters import episode as converter_episode
-from starmill.converters import timing
+from starmill.converters import episode, timing
 from starmill.converters.observation import Converter
 from starmill.converters.protos import mark_flags_parsed, sc2api_pb2
 from starmill.engines import playback
@@ -107,10 +106,8 @@ def generated(pool, game, replay, side):
         player = playback.Player(games[0])
         info = player.load(replay, side, SETTINGS)
         converter = Converter(SETTINGS, info.game_info, info.replay_info)
-        steps = converter_episode.convert_stream(
-            converter, player.stream(frames), frames
-        )
-        return converter_episode.stack(steps)
+        steps = episode.convert_stream(converter, player.stream(frames), frames)
+        return episode.stack(steps)
 
 
 def play(pool, game, agents, *, races=("zerg", "terran"), seed=3, **setup):

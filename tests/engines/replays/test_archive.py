@@ -9,7 +9,7 @@ import mpyq
 import numpy as np
 import pytest
 
-from starmill.engines.replays import archive as mpq
+from starmill.engines.replays.archive import Archive, decrypt_table, encrypt_table
 from starmill.schema import errors
 from tests import replay_factory
 
@@ -21,8 +21,8 @@ DATA = {
 }
 
 
-def _open(data: bytes, entries: int = 64) -> mpq.Archive:
-    return mpq.Archive(data, max_table_entries=entries)
+def _open(data: bytes, entries: int = 64) -> Archive:
+    return Archive(data, max_table_entries=entries)
 
 
 def _reason(data: bytes, name: str = "one", max_bytes: int = 1 << 20) -> str:
@@ -73,8 +73,8 @@ def test_tables_are_encrypted_as_the_factory_does() -> None:
     words = np.arange(40, dtype=np.uint32) * 77777
     for name in ("(hash table)", "(block table)"):
         stored = replay_factory.crypt_table(words.tobytes(), name)
-        assert mpq.encrypt_table(words, name).tobytes() == stored
-        assert (mpq.decrypt_table(np.frombuffer(stored, "<u4"), name) == words).all()
+        assert encrypt_table(words, name).tobytes() == stored
+        assert (decrypt_table(np.frombuffer(stored, "<u4"), name) == words).all()
 
 
 def test_not_an_archive() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from starmill.converters import observation
 from starmill.engines.skirmish import install, versions
-from starmill.schema import settings
+from starmill.schema.settings import ConverterSettings
 from tests.conftest import ROOT
 from tests.engines.skirmish.server import fuzz_requests
 from tests.factories import games
@@ -156,7 +156,7 @@ def _converted(captured):
         return bytes(captured[name][first:last])
 
     converter = observation.Converter(
-        settings.from_json(json.loads(bytes(captured["settings_json"]))),
+        ConverterSettings.from_json(json.loads(bytes(captured["settings_json"]))),
         bytes(captured["game_info"]),
         bytes(captured["replay_info"]),
     )

@@ -7,8 +7,8 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
-from starmill.pipelines.report import page as report_page
 from starmill.pipelines.report import statistics, viewer
+from starmill.pipelines.report.page import Summary, render
 from starmill.schema import settings, vocab
 from tests.factories import records
 
@@ -27,7 +27,7 @@ def episodes():
 @pytest.fixture(scope="module")
 def page_path(episodes, tmp_path_factory):
     rows = [{**dataclasses.asdict(e.meta), "split": "train"} for e in episodes]
-    summary = report_page.Summary(
+    summary = Summary(
         name="page-test",
         version="1.2.3",
         reference="page-test@1.2.3#sha256:abc",
@@ -48,7 +48,7 @@ def page_path(episodes, tmp_path_factory):
     numbers = statistics.gather(rows, episodes)
     payloads = [viewer.payload(episode, SETTINGS) for episode in episodes]
     path = tmp_path_factory.mktemp("report") / "report.html"
-    path.write_text(report_page.render(summary, numbers, payloads, SETTINGS), "utf-8")
+    path.write_text(render(summary, numbers, payloads, SETTINGS), "utf-8")
     return path
 
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import strategies
 
 from starmill.schema import codec, errors, specs
-from starmill.schema import settings as settings_lib
 from starmill.schema.codec import packing, planes, streams, unpacking
+from starmill.schema.settings import UNPLUGGED, ConverterSettings
 from tests.factories import records as factories
 from tests.reference import slow_codec
 
@@ -18,13 +18,13 @@ GOLDEN = Path(__file__).parents[2] / "golden" / "codec_v1"
 
 # Few units and tiny planes: hypothesis runs many episodes.
 TINY = dataclasses.replace(
-    settings_lib.UNPLUGGED,
+    UNPLUGGED,
     minimap=(4, 5),
     minimap_features=("height_map", "visibility_map"),
     max_num_upgrades=2,
     num_unit_types=3,
     raw_settings=dataclasses.replace(
-        settings_lib.UNPLUGGED.raw_settings,
+        UNPLUGGED.raw_settings,
         resolution=(6, 6),
         max_unit_count=5,
         max_unit_selection_size=3,
@@ -59,8 +59,8 @@ def test_every_length_comes_back(kind, steps):
 
 
 def test_the_paper_settings_come_back():
-    arrays = factories.game_arrays(1, 40, settings_lib.UNPLUGGED)
-    assert_round_trip(arrays, settings_lib.UNPLUGGED)
+    arrays = factories.game_arrays(1, 40, UNPLUGGED)
+    assert_round_trip(arrays, UNPLUGGED)
 
 
 def test_full_and_empty_unit_lists_come_back():
@@ -75,10 +75,10 @@ def test_full_and_empty_unit_lists_come_back():
 
 def test_512_units_come_back():
     rng = np.random.default_rng(3)
-    arrays = factories.game_arrays(3, 3, settings_lib.UNPLUGGED)
+    arrays = factories.game_arrays(3, 3, UNPLUGGED)
     arrays["raw_units"][:] = rng.integers(-(2**31), 2**31, (3, 512, 48))
     assert (arrays["raw_units"] != 0).any(-1).all()
-    assert_round_trip(arrays, settings_lib.UNPLUGGED)
+    assert_round_trip(arrays, UNPLUGGED)
 
 
 def test_duplicate_tags_and_rows_that_change_places_come_back():
@@ -199,7 +199,7 @@ def test_golden_episodes_of_the_reference_come_back(shared):
     assert len(paths) >= 18
     for path in paths:
         with np.load(shared / "golden" / "converter" / "inputs" / path.name) as file:
-            told = settings_lib.from_json(json.loads(bytes(file["settings_json"])))
+            told = ConverterSettings.from_json(json.loads(bytes(file["settings_json"])))
         with np.load(path) as file:
             arrays = {key: file[key] for key in file if not key.startswith("__")}
         # Planes have the message's size, which the settings may contradict.
@@ -315,7 +315,7 @@ def test_records_of_another_version_spec_or_episode_are_refused():
     with pytest.raises(errors.FormatError, match="codec version 0"):
         codec.decode([old, *one[1:]], factories.SMALL)
     with pytest.raises(errors.ManifestMismatch, match="encoded for the spec"):
-        codec.decode(one, settings_lib.UNPLUGGED)
+        codec.decode(one, UNPLUGGED)
     with pytest.raises(errors.ShardCorrupt, match="another episode"):
         codec.decode([one[0], two[1]], factories.SMALL)
     with pytest.raises(errors.ShardCorrupt, match="expected chunk 0"):
