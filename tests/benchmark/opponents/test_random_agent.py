@@ -46,10 +46,10 @@ def test_the_same_seed_plays_the_same():
     assert plays[0] == plays[1] != plays[2]
 
 
-def test_doing_nothing_is_recognised():
-    action = random_agent.no_op(specs.action_specs(settings.UNPLUGGED), delay=7)
-    assert random_agent.is_no_op(action)
+def test_the_no_op_selects_nothing():
+    action_specs = specs.action_specs(settings.UNPLUGGED)
+    action = random_agent.no_op(action_specs, delay=7)
+    assert set(action) == set(action_specs)
+    assert int(action["function"]) == 0
     assert int(action["delay"]) == 7
     assert (action["unit_tags"] == 512).all()
-    action["function"] = np.asarray(2, np.int32)
-    assert not random_agent.is_no_op(action)
