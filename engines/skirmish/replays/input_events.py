@@ -14,6 +14,7 @@ unit type id. (In the real game, both numberings change with the version.)
 """
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -127,6 +128,8 @@ def _rounded(item: game.Input) -> game.Input:
 
 def _on_grid(value: float, scale: int, bits: int) -> int:
     """Returns a coordinate as the nearest integer that the file can hold."""
+    if not math.isfinite(value):
+        raise errors.EngineError(f"a point: expected finite numbers, found {value!r}")
     return min(max(round(float(value) * scale), 0), (1 << bits) - 1)
 
 

@@ -8,6 +8,7 @@ on neither time nor place. Must not know: who plays.
 """
 
 import dataclasses
+import functools
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -55,23 +56,13 @@ class Recorder:
         self._participants = participants
         self._version = version
         self._selections = input_events.Selections()
-        self._writer = input_events.EventWriter(self._unit)
+        # Not a method of this object: in a cycle of references, the game's megabytes would
+        # stay until the next full garbage collection.
+        self._writer = input_events.EventWriter(functools.partial(_unit, game))
         self._events = list(members.opening_events(version))
         self._tracker = tracker_events.Tracker(game)
         self._actions = {1: 0, 2: 0}
         self.left: int | None = None
-
-    def _unit(self, tag: int) -> tuple[int, int, float, float] | None:
-        rows = self._game.rows_of([tag])
-        if not len(rows):
-            return None
-        unit = self._game.world.units[rows[0]]
-        return (
-            int(unit["unit_type"]),
-            int(unit["owner"]),
-            float(unit["x"]),
-            float(unit["y"]),
-        )
 
     def admit(self, inputs: Sequence[Input]) -> list[Input]:
         """Records the inputs of the coming loop. Returns them in the form to be played."""
@@ -139,3 +130,17 @@ class Recorder:
             "end_digest": game.state_digest(),
         }
         return json.dumps(setup, indent=1, sort_keys=True).encode()
+
+
+def _unit(game: Game, tag: int) -> tuple[int, int, float, float] | None:
+    """Returns a living unit's type, owner, x and y."""
+    rows = game.rows_of([tag])
+    if not len(rows):
+        return None
+    unit = game.world.units[rows[0]]
+    return (
+        int(unit["unit_type"]),
+        int(unit["owner"]),
+        float(unit["x"]),
+        float(unit["y"]),
+    )

@@ -8,6 +8,8 @@ in front. Must not know: the protocol of the game's clients.
 
 import dataclasses
 import json
+import logging
+import math
 import socket
 import struct
 import time
@@ -17,6 +19,7 @@ from typing import Any
 from starmill.engines.skirmish.simulation import game
 from starmill.schema import errors
 
+_LOG = logging.getLogger(__name__)
 _KINDS: dict[str, Callable[..., game.Input]] = {
     kind.__name__: kind
     for kind in (
@@ -28,6 +31,8 @@ _KINDS: dict[str, Callable[..., game.Input]] = {
         game.Leave,
     )
 }
+_MAX_TAG = (1 << 62) - 1  # the game's arrays hold signed numbers
+_MAX_MESSAGE_BYTES = 16 << 20  # a command to five hundred units takes some kilobytes
 _LENGTH = struct.Struct(">I")
 _RETRY_SECONDS = 0.05
 _ATTEMPT_SECONDS = 5.0
@@ -40,10 +45,44 @@ def encode_input(item: game.Input) -> list[Any]:
 
 
 def decode_input(values: Sequence[Any]) -> game.Input:
-    """Returns the input that `encode_input` wrote."""
-    name, *fields = values
-    tupled = [tuple(value) if isinstance(value, list) else value for value in fields]
-    return _KINDS[name](*tupled)
+    """Returns the input that `encode_input` wrote; EngineError if it is not one."""
+    try:
+        name, *fields = values
+        tupled = [tuple(one) if isinstance(one, list) else one for one in fields]
+        item = _KINDS[name](*tupled)
+        _check(item)
+    except (ValueError, TypeError, KeyError) as error:
+        raise errors.EngineError(f"the other process sent no input: {error}") from error
+    return item
+
+
+def _check(item: game.Input) -> None:
+    """Raises ValueError or TypeError if a field is nothing that a game can be given."""
+    _check_number(item.player, 1, 2)
+    if isinstance(item, (game.UnitCommand, game.Autocast, game.Select)):
+        for tag in item.unit_tags:
+            _check_number(tag, 0, _MAX_TAG)
+    if isinstance(item, (game.UnitCommand, game.Autocast)):
+        _check_number(item.ability_id, 0, _MAX_TAG)
+    if isinstance(item, game.UnitCommand):
+        _check_number(item.target_tag, 0, _MAX_TAG)
+        _check_point(item.target_point or (0.0, 0.0))
+    elif isinstance(item, game.CameraMove):
+        _check_point((item.x, item.y))
+    elif isinstance(item, game.ControlGroup):
+        _check_number(item.index, 0, game.GROUPS - 1)
+        _check_number(item.kind, game.RECALL, game.APPEND_AND_STEAL)
+
+
+def _check_number(value: Any, low: int, high: int) -> None:
+    if not isinstance(value, int) or not low <= value <= high:
+        raise ValueError(f"expected a number from {low} to {high}, found {value!r}")
+
+
+def _check_point(point: Sequence[Any]) -> None:
+    x, y = point
+    if not (math.isfinite(x) and math.isfinite(y)):
+        raise ValueError(f"expected a point, found {point!r}")
 
 
 class Peer:
@@ -71,18 +110,25 @@ class Peer:
             self.gone = True
 
     def receive(self) -> dict[str, Any] | None:
-        """Returns the next message, None if the connection is closed."""
+        """Returns the next message; None if the connection is closed, or if it brings no message."""
         head = self._exactly(_LENGTH.size)
-        if head is None:
+        if head is None or _LENGTH.unpack(head)[0] > _MAX_MESSAGE_BYTES:
+            self.gone = True
             return None
         data = self._exactly(_LENGTH.unpack(head)[0])
         if data is None:
             return None
-        message: dict[str, Any] = json.loads(data)
+        try:
+            message = json.loads(data)
+        except (ValueError, RecursionError):
+            message = None
+        if not isinstance(message, dict):
+            self.gone = True
+            return None
         return message
 
     def _exactly(self, count: int) -> bytes | None:
-        parts = b""
+        parts = bytearray()
         while len(parts) < count:
             try:
                 data = self._socket.recv(count - len(parts))
@@ -92,7 +138,7 @@ class Peer:
                 self.gone = True
                 return None
             parts += data
-        return parts
+        return bytes(parts)
 
     def announce(
         self,
@@ -106,17 +152,28 @@ class Peer:
         self.send({"loop": loop, "until": until, "inputs": values, "chat": list(chat)})
 
     def wait_for(self, loop: int) -> bool:
-        """Waits until `loop` is covered; False if the connection closes before that."""
+        """Waits until `loop` is covered; False if the connection closes before that.
+
+        A message that is no announcement closes it too.
+        """
         while self.covered <= loop:
             message = self.receive()
             if message is None:
                 return False
-            inputs = [decode_input(values) for values in message["inputs"]]
-            if inputs:
-                self._inputs.setdefault(int(message["loop"]), []).extend(inputs)
-            self._chat += message["chat"]
-            self.covered = max(self.covered, int(message["until"]))
+            try:
+                self._note(message)
+            except (errors.EngineError, ValueError, TypeError, KeyError) as error:
+                _LOG.warning("the other process is not understood: %s", error)
+                self.close()
+                return False
         return True
+
+    def _note(self, message: dict[str, Any]) -> None:
+        inputs = [decode_input(values) for values in message["inputs"]]
+        if inputs:
+            self._inputs.setdefault(int(message["loop"]), []).extend(inputs)
+        self._chat += [str(line) for line in message["chat"]]
+        self.covered = max(self.covered, int(message["until"]))
 
     def take(self, loop: int) -> list[game.Input]:
         """Returns the other side's inputs of a covered loop, and forgets them."""

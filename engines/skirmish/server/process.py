@@ -15,25 +15,17 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Iterator, Sequence
-from http import HTTPStatus
+from collections.abc import Sequence
 from typing import Protocol
 
 from google.protobuf.message import DecodeError
-from websockets.exceptions import InvalidState
-from websockets.frames import Frame, Opcode
-from websockets.http11 import Request as HttpRequest
-from websockets.server import ServerProtocol
 
 from starmill.converters.protos import sc2api_pb2
 from starmill.engines.skirmish import versions
-from starmill.engines.skirmish.server import faults
+from starmill.engines.skirmish.server import connection, faults
 from starmill.schema import protobuf
 
 _LOG = logging.getLogger(__name__)
-_PATH = "/sc2api"
-_RECEIVE_BYTES = 1 << 20
-_HANDSHAKE_SECONDS = 5.0
 # Flags of the real game that take a value and that this game ignores.
 _VALUE_FLAGS = frozenset(
     [
@@ -117,101 +109,6 @@ def parse_flags(arguments: Sequence[str]) -> Flags:
     return Flags(**values, **numbers)  # type: ignore[arg-type]  # names are checked above
 
 
-class Client:
-    """One blocking websocket connection, which joins the frames of a message."""
-
-    def __init__(self, connection: socket.socket) -> None:
-        self._socket = connection
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        # No limit: a replay with its map is larger than the library's default of 1 MiB.
-        self._protocol = ServerProtocol(max_size=None)
-        self._events: Iterator[object] = iter(())
-
-    def handshake(self) -> bool:
-        """Returns whether the client opens a websocket at the game's path."""
-        # A connection that stays silent must not block the real client.
-        self._socket.settimeout(_HANDSHAKE_SECONDS)
-        request = self._next_event()
-        if not isinstance(request, HttpRequest):
-            return False
-        if request.path.split("?")[0] != _PATH:
-            self._protocol.send_response(
-                self._protocol.reject(
-                    HTTPStatus.NOT_FOUND, f"expected the path {_PATH}\n"
-                )
-            )
-            self._flush()
-            return False
-        response = self._protocol.accept(request)
-        self._protocol.send_response(response)
-        self._flush()
-        self._socket.settimeout(None)
-        return response.status_code == HTTPStatus.SWITCHING_PROTOCOLS
-
-    def messages(self) -> Iterator[bytes]:
-        """Yields the bytes of each message, text or binary, until the client is gone."""
-        parts: list[bytes] = []
-        while (event := self._next_event()) is not None:
-            # Do not decode text frames: some clients send requests in them, which are not UTF-8.
-            if not isinstance(event, Frame) or event.opcode not in (
-                Opcode.TEXT,
-                Opcode.BINARY,
-                Opcode.CONT,
-            ):
-                continue
-            parts.append(bytes(event.data))
-            if event.fin:
-                yield b"".join(parts)
-                parts = []
-
-    def send(self, payload: bytes) -> None:
-        """Sends one binary message; OSError if the connection is closing or closed."""
-        try:
-            self._protocol.send_binary(payload)
-        except InvalidState as error:
-            raise ConnectionResetError(str(error)) from error
-        self._flush()
-
-    def send_half(self, payload: bytes) -> None:
-        """Sends the first half of a message's frame and closes the connection, as a fault does."""
-        self._protocol.send_binary(payload)
-        data = b"".join(self._protocol.data_to_send())
-        self._socket.sendall(data[: len(data) // 2])
-        self.close()
-
-    def close(self) -> None:
-        """Closes the connection."""
-        self._socket.close()
-
-    def _flush(self) -> None:
-        for data in self._protocol.data_to_send():
-            if data:
-                self._socket.sendall(data)
-            else:
-                self._socket.shutdown(socket.SHUT_WR)
-
-    def _next_event(self) -> object | None:
-        while True:
-            for event in self._events:
-                return event
-            try:
-                data = self._socket.recv(_RECEIVE_BYTES)
-            except OSError:
-                return None
-            if data:
-                self._protocol.receive_data(data)
-            else:
-                self._protocol.receive_eof()
-            received = self._protocol.events_received()
-            try:
-                self._flush()
-            except OSError:
-                return None
-            self._events = iter(received)
-            if not data and not received:
-                return None
-
-
 class Server:
     """Answers one client's messages, while a thread imports the game."""
 
@@ -255,7 +152,7 @@ class Server:
             return int(sc2api_pb2.launched)
         return self._session.status
 
-    def serve(self, client: Client) -> None:
+    def serve(self, client: connection.Client) -> None:
         """Answers requests until the client quits or is gone."""
         for message in client.messages():
             request = sc2api_pb2.Request()
@@ -300,16 +197,6 @@ def _error_fields(*texts: str) -> bytes:
     return sc2api_pb2.Response(error=texts).SerializeToString()
 
 
-def _accept(listener: socket.socket) -> Client:
-    """Returns the first client that completes the handshake; closes other connections."""
-    while True:
-        connection, _ = listener.accept()
-        client = Client(connection)
-        if client.handshake():
-            return client
-        client.close()
-
-
 def _terminate(number: int, frame: object) -> None:
     # Exit at once: clients repeat the signal, which would interrupt an orderly exit.
     os._exit(0)
@@ -325,7 +212,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     family = socket.AF_INET6 if ":" in flags.listen else socket.AF_INET
     with socket.create_server((flags.listen, flags.port), family=family) as listener:
         server = Server(flags, injector)
-        client = _accept(listener)
+        client = connection.accept(
+            listener, is_local=connection.is_loopback(flags.listen)
+        )
     server.serve(client)
     client.close()
     return 0

@@ -243,6 +243,7 @@ class Session:
             self._play.leave()
             self._play.close()
         self._play, self._created, self._clock = None, None, None
+        self._observer, self._reader = None, None  # both hold the game
 
     # Replays
 

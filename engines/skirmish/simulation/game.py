@@ -10,6 +10,7 @@ machine. Knows no protocol, no replay format and no bot.
 
 import dataclasses
 import hashlib
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starmill.engines.skirmish.simulation import (
+    action_results,
     entry_points,
     maps,
     opening,
@@ -170,6 +172,11 @@ class CommandError(NamedTuple):
     code: int
 
 
+def _is_on_grid(*coordinates: float) -> bool:
+    """Returns whether a point is one that the grids have a cell for; False for NaN."""
+    return all(0.0 <= value <= records.GRID for value in coordinates)
+
+
 def _kernel_command(command: UnitCommand) -> records.Command:
     """Returns the command as kernels take it."""
     target = records.TARGET_NONE
@@ -229,7 +236,11 @@ class Game:
         return int(self.world.clock[records.LOOP])
 
     def step(self, inputs: Sequence[Input] = ()) -> None:
-        """Applies the inputs in order and plays one loop. Does nothing once the game is over."""
+        """Applies the inputs in order and plays one loop. Does nothing once the game is over.
+
+        A command to a point beyond the largest map is refused, like other commands that cannot be
+        obeyed, and such a camera move is ignored: kernels index grids by points, unchecked.
+        """
         if self.result is not None:
             return
         for item in inputs:
@@ -304,6 +315,8 @@ class Game:
 
     def _apply(self, item: Input) -> None:
         match item:
+            case UnitCommand() if not _is_on_grid(*(item.target_point or ())):
+                self._log_error(item, action_results.ERROR)
             case UnitCommand():
                 entry_points.carry_out(self.world.state, _kernel_command(item))
             case Autocast():
@@ -311,6 +324,8 @@ class Game:
                 entry_points.toggle_autocast(
                     self.world.state, item.player, item.ability_id, tags
                 )
+            case CameraMove() if not math.isfinite(item.x + item.y):
+                pass
             case CameraMove():
                 x0, y0, x1, y1 = self.map.playable
                 camera = self.world.players[item.player]
@@ -323,6 +338,16 @@ class Game:
             case Leave():
                 self.world.players[item.player]["left"] = 1
                 self._check_end()
+
+    def _log_error(self, command: UnitCommand, code: int) -> None:
+        """Logs a refused command, as the kernels do; a full log takes no more."""
+        count = int(self.world.clock[records.ERRORS])
+        if count < len(self.world.errors):
+            row = self.world.errors[count]
+            row["loop"], row["player"] = self.loop, command.player
+            row["ability"], row["code"] = command.ability_id, code
+            row["tag"] = command.unit_tags[0] if command.unit_tags else 0
+            self.world.clock[records.ERRORS] = count + 1
 
     def _select(self, player: int, tags: Sequence[int]) -> None:
         units = self.world.units

@@ -1,5 +1,6 @@
 """Two sessions joined by a port play one game."""
 
+import socket
 import threading
 
 import pytest
@@ -27,6 +28,66 @@ ENDED = 5
 )
 def test_inputs_cross_the_wire_unchanged(item):
     assert lockstep.decode_input(lockstep.encode_input(item)) == item
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [],
+        ["Nothing", 1],
+        ["Leave"],
+        ["Leave", 3],
+        ["Leave", 1, 2, 3],
+        ["Select", 1, 5],
+        ["Select", 1, [1 << 63]],
+        ["Select", 1, ["tag"]],
+        ["UnitCommand", 1, 16, [1], 0, [float("nan"), 1.0], False],
+        ["UnitCommand", 1, 16, [1], 0, [float("inf"), 1.0], False],
+        ["UnitCommand", 1, 16, [1], 0, [1.0], False],
+        ["UnitCommand", 1, 1 << 70, [1], 0, None, False],
+        ["CameraMove", 1, float("nan"), 1.0],
+        ["ControlGroup", 1, 10, 1],
+        ["ControlGroup", 1, 1, 9],
+    ],
+)
+def test_what_is_no_input_is_refused(values):
+    with pytest.raises(errors.EngineError, match="sent no input"):
+        lockstep.decode_input(values)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\xff\xff\xff\xff",
+        b"\0\0\0\2{{",
+        b"\0\0\0\2[]",
+        b"\0\0\0\2{}",
+        b"\0\0\0\x2a" + b'{"inputs": 5, "loop": 1, "until": "never"}',
+        b"\0\1\0\0" + b"[" * 65536,
+    ],
+)
+def test_a_process_that_talks_nonsense_is_gone(data):
+    here, there = socket.socketpair()
+    with there:
+        here.settimeout(10)
+        peer = lockstep.Peer(_Quiet(here))
+        there.sendall(data)
+        assert not peer.wait_for(0)
+        assert peer.gone
+        peer.close()
+
+
+class _Quiet:
+    """A socket that takes the options of TCP, although it is none of TCP's."""
+
+    def __init__(self, inner):
+        self._inner = inner
+
+    def setsockopt(self, *_):
+        pass
+
+    def __getattr__(self, name):
+        return getattr(self._inner, name)
 
 
 def test_nobody_to_join_is_an_error(free_port):

@@ -1,5 +1,8 @@
 """A session: states, errors, and the course of a replay and of a game."""
 
+import gc
+import weakref
+
 import pytest
 
 from starmill.converters.protos import common_pb2, raw_pb2, sc2api_pb2
@@ -292,3 +295,22 @@ def test_every_request_of_the_protocol_has_an_answer():
         f.name for f in sc2api_pb2.Request.DESCRIPTOR.oneofs_by_name["request"].fields
     }
     assert kinds == set(session._HANDLERS) | {"ping", "quit"}
+
+
+@pytest.mark.parametrize("is_live", [True, False])
+def test_a_game_is_freed_as_soon_as_it_is_left(is_live):
+    """A game has eight megabytes. In a cycle of references, dozens of them piled up."""
+    client = games.LocalClient()
+    gc.disable()
+    try:
+        if is_live:
+            client.create()
+        else:
+            client.start_replay(games.played().replay)
+        client.step(30)
+        client.observe()
+        left = weakref.ref(client.session._play.game)
+        client.ask(leave_game=sc2api_pb2.RequestLeaveGame())
+        assert left() is None
+    finally:
+        gc.enable()

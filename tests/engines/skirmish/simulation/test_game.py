@@ -1,9 +1,10 @@
 import dataclasses
+import math
 
 import pytest
 
 from starmill.engines.skirmish.players import bots, match
-from starmill.engines.skirmish.simulation import maps
+from starmill.engines.skirmish.simulation import action_results, maps
 from starmill.engines.skirmish.simulation.game import (
     RECALL,
     SET,
@@ -149,6 +150,32 @@ def test_the_camera_stays_on_the_map() -> None:
     game.step([CameraMove(1, -50.0, 500.0)])
     record = game.world.players[1]
     assert (record["camera_x"], record["camera_y"]) == (8.0, 112.0)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, 1e30, -1.0, 176.5])
+def test_points_beyond_every_map_are_refused(bad) -> None:
+    """Kernels index grids by points: each of these ended the process, or read other memory."""
+    game = arena.new_game()
+    worker = int(game.world.units["tag"][arena.rows_of(game, "SCV", 1)[0]])
+    move, build = 16, 319  # Move, and Build SupplyDepot
+    for ability in (move, build):
+        for point in ((bad, Y), (X, bad)):
+            game.step([UnitCommand(1, ability, (worker,), target_point=point)])
+    refused = game.take_errors()
+    assert [error.code for error in refused] == [action_results.ERROR] * 4
+    assert {(error.player, error.tag) for error in refused} == {(1, worker)}
+    assert [error.ability_id for error in refused] == [move, move, build, build]
+    game.advance(50)
+    assert not any(order["x"] == bad for order in game.world.orders[:, 0])
+
+
+def test_the_camera_ignores_what_is_no_point() -> None:
+    game = arena.new_game()
+    game.step([CameraMove(1, 30.0, 31.0)])
+    for point in ((math.nan, 5.0), (5.0, math.inf), (math.inf, -math.inf)):
+        game.step([CameraMove(1, *point)])
+    camera = game.world.players[1]
+    assert (camera["camera_x"], camera["camera_y"]) == (30.0, 31.0)
 
 
 def test_buildings_need_tech_power_and_creep() -> None:
