@@ -23,7 +23,9 @@ MAX_REPEAT = 3
 class Command(NamedTuple):
     """What the extra unit columns remember of the last unit command.
 
-    selected: int64 tags of its units, ascending.  target: its target's tag, or NO_TARGET.
+    Attributes:
+        selected: tags of its units, ascending, int64 [S].
+        target: its target's tag, or NO_TARGET.
     """
 
     selected: NDArray[np.int64]
@@ -38,10 +40,11 @@ NO_COMMAND = Command(np.empty(0, np.int64), NO_TARGET)
 class Limits(NamedTuple):
     """The settings that bound an action.
 
-    functions: function ids from here on are not offered.
-    units: rows of raw_units, also the end marker of unit_tags.
-    selection: length of unit_tags.
-    repeat: whether commands say how often they are given.
+    Attributes:
+        functions: number of functions; ids from here on are not offered.
+        units: rows of raw_units, which is also the end marker of unit_tags.
+        selection: length of unit_tags.
+        repeat: whether commands say how often they are given.
     """
 
     functions: int
@@ -51,7 +54,16 @@ class Limits(NamedTuple):
 
 
 class Decoded(NamedTuple):
-    """The arguments of one game action; rows are ascending and not yet padded."""
+    """The arguments of one game action.
+
+    Attributes:
+        function: function id.
+        queued: 1 if the command is queued, otherwise 0.
+        repeat: how often the command is given again after the first time.
+        target_unit_tag: row of the target; 0 if the function has no unit as its target.
+        world: grid cell of the target point; 0 if the function has none.
+        rows: rows of the commanded units, ascending and not yet padded, int64 [S].
+    """
 
     function: int
     queued: int
@@ -274,8 +286,10 @@ def _encode_command(
 class Encoded(NamedTuple):
     """A request for the game, and what it changes in the converter's memory.
 
-    command: the new last command; None leaves the old one.
-    camera: where the virtual camera moves; None leaves it.
+    Attributes:
+        request: a RequestAction.
+        command: the new last command; None keeps the old one.
+        camera: where the virtual camera moves, in world units; None keeps its place.
     """
 
     request: Any

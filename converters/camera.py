@@ -15,7 +15,14 @@ from starmill.schema.settings import ConverterSettings
 
 
 class Reach(NamedTuple):
-    """Distances from a camera's centre to its edges; top is towards smaller world y."""
+    """Distances from a camera's centre to its edges, in world units.
+
+    Attributes:
+        left: to the edge at smaller world x.
+        right: to the edge at larger world x.
+        top: to the edge at smaller world y.
+        bottom: to the edge at larger world y.
+    """
 
     left: np.float32
     right: np.float32
@@ -24,7 +31,14 @@ class Reach(NamedTuple):
 
 
 class View(NamedTuple):
-    """What a camera sees, in world units; the edges belong to it."""
+    """What a camera sees, in world units; the edges belong to it.
+
+    Attributes:
+        left: smallest x.
+        right: largest x.
+        top: smallest y.
+        bottom: largest y.
+    """
 
     left: np.float32
     right: np.float32
@@ -33,7 +47,14 @@ class View(NamedTuple):
 
 
 class Rectangle(NamedTuple):
-    """Grid cells: columns left to right and rows top to bottom, ends excluded."""
+    """Cells of the grid.
+
+    Attributes:
+        left: first column.
+        right: column after the last.
+        top: first row.
+        bottom: row after the last.
+    """
 
     left: int
     right: int
@@ -44,9 +65,11 @@ class Rectangle(NamedTuple):
 class Sight(NamedTuple):
     """A camera at one place.
 
-    centre: in world units.  view: around it; meaningless without a virtual camera.
-    position: grid column and row of the centre.
-    cells: those in view, cut at the border; none where no plane is drawn.
+    Attributes:
+        centre: x and y in world units.
+        view: what is around the centre; meaningless without a virtual camera.
+        position: grid column and row of the centre.
+        cells: the cells in view, cut at the border; none if no plane is drawn.
     """
 
     centre: tuple[np.float32, np.float32]

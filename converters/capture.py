@@ -38,7 +38,15 @@ _REQUIRED = (
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Step:
-    """The messages of one step, as `Converter.convert` takes them."""
+    """The messages of one step, as `Converter.convert` takes them.
+
+    Attributes:
+        player: serialized ResponseObservation of the player.
+        opponent: the same of the opponent; None if the capture has none.
+        force_action: serialized RequestAction that the player answered with; None if
+            there is none.
+        delay: game loops until the next step; None if the step has no action.
+    """
 
     player: bytes
     opponent: bytes | None
@@ -50,10 +58,14 @@ class Step:
 class Capture:
     """One captured episode.
 
-    settings: JSON of the converter's settings, not yet checked.
-    replay_info: None where the capture has none.
-    agent_actions: per step, an action to give back instead of the step's own; or None.
-    meta: whatever was noted about the capture.
+    Attributes:
+        settings: JSON of the converter's settings, not yet checked.
+        game_info: serialized ResponseGameInfo.
+        replay_info: serialized ResponseReplayInfo; None if the capture has none.
+        steps: the messages, in order.
+        agent_actions: per step, the action to give back in place of the step's own;
+            None to give back the step's own.
+        meta: notes about the capture.
     """
 
     settings: Mapping[str, Any]

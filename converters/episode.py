@@ -28,9 +28,12 @@ _OUTCOMES = {
 
 
 class Observed(NamedTuple):
-    """One observation of a stream: ResponseObservation bytes of one game loop.
+    """What a stream has for one game loop.
 
-    opponent: what the other player saw on the same loop; None where nobody looked.
+    Attributes:
+        player: serialized ResponseObservation of the player.
+        opponent: the same of the other player on the same loop; None if nobody observed
+            it.
     """
 
     player: bytes

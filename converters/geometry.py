@@ -17,10 +17,11 @@ NO_INTEGER = -(2**31)
 class Grid(NamedTuple):
     """The grid over one map.
 
-    resolution: cells along each side.
-    scale: cells per world unit, float32; the longer side of the map fills the grid.
-    height: of the map, in world units.
-    side: the longer side of the map.
+    Attributes:
+        resolution: cells along each side.
+        scale: cells per world unit, float32; the longer side of the map fills the grid.
+        height: of the map, in world units.
+        side: the longer side of the map, in world units.
     """
 
     resolution: int

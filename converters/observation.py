@@ -285,7 +285,9 @@ class Converter:
 class _Plan(NamedTuple):
     """What to allocate for a step.
 
-    arrays: key, shape, dtype and what makes it. planes: names, in order.
+    Attributes:
+        arrays: key, shape, dtype and what makes the array.
+        planes: names of the minimap planes, in order.
     """
 
     arrays: tuple[tuple[str, tuple[int, ...], Any, Callable[..., Any]], ...]

@@ -44,8 +44,10 @@ LEAVE = "GameUserLeave"
 class GameEvent(NamedTuple):
     """One event of `replay.game.events`.
 
-    loop: game loop on which it happened.  user_id: who did it; player id minus one.
-    kind: the event type's name between "NNet.Game.S" and "Event", like "Cmd".
+    Attributes:
+        loop: game loop on which it happened.
+        user_id: who caused it: the player id minus one.
+        kind: the event type's name between "NNet.Game.S" and "Event", like "Cmd".
     """
 
     loop: int
@@ -56,10 +58,12 @@ class GameEvent(NamedTuple):
 class Step(NamedTuple, Generic[Observation]):
     """A training step.
 
-    loop: game loop of the observation.
-    observation: the state before the action took effect.
-    reporting: the observation that reports the action; itself for the last step.
-    delay_loops: loops until the next step; the last step repeats the delay before it.
+    Attributes:
+        loop: game loop of the observation.
+        observation: the state before the action took effect.
+        reporting: the observation that reports the action; itself for the last step.
+        delay_loops: game loops until the next step; the last step repeats the delay
+            before it.
     """
 
     loop: int

@@ -31,10 +31,18 @@ MAX_FEATURES = len(specs.UNIT_COLUMNS)
 
 
 class Layout(NamedTuple):
-    """The settings that shape the rows, and the lookups, as the kernels take them.
+    """The settings that shape the rows, and lookup tables, as the kernels take them.
 
-    types, buffs: raw id -> dense id, -1 where unknown.
-    orders: ability id -> function id, 0 where unknown or not offered.
+    Attributes:
+        features: columns of raw_units without the two extra ones.
+        unit_types: number of dense unit types that `unit_counts_bow` counts.
+        mask: whether enemies out of view are masked.
+        cargo: whether passengers have rows.
+        effects: whether effects have rows.
+        virtual: whether the virtual camera decides what is in view.
+        types: dense id by raw unit type, -1 if unknown, int32.
+        buffs: dense id by raw buff, -1 if unknown, int32.
+        orders: function id by ability id, 0 if unknown or not offered, int32.
     """
 
     features: int

@@ -18,11 +18,16 @@ from starmill.version import __version__
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Build:
-    """The facts of a build that its files do not tell.
+    """Build metadata that the shards do not contain.
 
-    engine: e.g. "skirmish 0.1.0".  selection: as JSON.
-    replay_ids: of all replays that were asked for, kept or not.
-    libraries: releases that touch bytes, beyond those that this package adds.
+    Attributes:
+        name: the dataset's name.
+        version: its semantic version, such as "1.2.0".
+        engine: what played the replays, such as "skirmish 0.1.0" or "sc2".
+        settings: the converter's settings.
+        selection: the selection, as JSON.
+        replay_ids: all replays that were requested, kept or not.
+        libraries: releases that affect the bytes, beyond those that this package adds.
     """
 
     name: str

@@ -23,7 +23,13 @@ _VERSION = re.compile(r"^\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?$")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FileEntry:
-    """A file beside the shards: a table, the card, the metadata."""
+    """A file beside the shards: a table, the card or the metadata.
+
+    Attributes:
+        name: file name beside the manifest.
+        size_bytes: of the whole file.
+        sha256: of the whole file, hex.
+    """
 
     name: str
     size_bytes: int
@@ -34,16 +40,25 @@ class FileEntry:
 class Manifest:
     """What a dataset is.
 
-    name, version: what people call it; the version is semantic ("1.2.0").
-    engine: what played the replays, e.g. "skirmish 0.1.0" or "sc2".
-    settings: what the converter was told; the schema follows from them.
-    schema: `specs.fingerprint(settings)`.
-    selection: which replays and episodes belong, as `schema.selection` writes it.
-    replay_set: sha256 over the sorted ids of the replays that were asked for, hex.
-    starmill, codec, libraries: releases that touch bytes (zstd, numpy, pyarrow ...).
-    statistics: `table.statistics` of the episode table.
-    replays, episodes, quarantined, steps: counts.
-    size_bytes: of all shards.
+    Attributes:
+        name: what people call the dataset.
+        version: its semantic version, such as "1.2.0".
+        engine: what played the replays, such as "skirmish 0.1.0" or "sc2".
+        settings: the converter's settings; the schema follows from them.
+        schema: `specs.fingerprint(settings)`.
+        selection: which replays and episodes belong, as `schema.selection` writes it.
+        replay_set: sha256 over the sorted ids of the replays that were requested, hex.
+        starmill: the release that wrote the dataset.
+        codec: version of the codec.
+        libraries: releases that affect the bytes (zstd, numpy, pyarrow and others).
+        statistics: `table.statistics` of the episode table.
+        replays: number of replays that were requested.
+        episodes: number of episodes.
+        quarantined: number of failures in the quarantine table.
+        steps: of all episodes.
+        size_bytes: of all shards.
+        shards: one entry per shard.
+        files: one entry per other file.
     """
 
     name: str

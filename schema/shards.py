@@ -33,7 +33,12 @@ _NAME = re.compile(r"^([a-z]+)-(\d{5})-of-(\d{5})\.tfrecord$")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EpisodeRecords:
-    """An encoded episode: its metadata and its records, header first."""
+    """An encoded episode.
+
+    Attributes:
+        meta: its metadata.
+        records: its records, header first.
+    """
 
     meta: episode.EpisodeMeta
     records: Sequence[bytes]
@@ -41,10 +46,15 @@ class EpisodeRecords:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ShardEntry:
-    """One shard as the manifest knows it.
+    """One shard, as the manifest describes it.
 
-    name: file name beside the manifest.  steps: of all its episodes.
-    sha256: of the whole file, hex.
+    Attributes:
+        name: file name beside the manifest.
+        split: the split that its episodes belong to.
+        episodes: number of episodes; never 0, because empty shards are not written.
+        steps: of all its episodes.
+        size_bytes: of the whole file.
+        sha256: of the whole file, hex.
     """
 
     name: str
@@ -59,8 +69,13 @@ class ShardEntry:
 class Placed:
     """Where an episode's records are.
 
-    offsets: byte offsets of its records in the shard, header first, and of their end.
-    sha256: of the records' bytes one after the other, unframed: the episode's content.
+    Attributes:
+        meta: the episode's metadata.
+        split: the split of its shard.
+        shard: file name of its shard.
+        offsets: byte offsets in the shard: of each record, header first, and of their
+            end.
+        sha256: of the records' bytes in order, unframed: the episode's content, hex.
     """
 
     meta: episode.EpisodeMeta

@@ -23,9 +23,13 @@ Bound = int | tuple[int, ...] | None
 class ArraySpec:
     """One array of a step, without the time axis.
 
-    name: as the reference names it (the observation's `action/delay` is called `delay`).
-    minimum, maximum: inclusive; a tuple has one bound per column, None means unbounded.
-    meaning: one line for people; not part of the fingerprint.
+    Attributes:
+        name: the reference's name (the observation's `action/delay` is called `delay`).
+        shape: of one step.
+        dtype: numpy's name of it.
+        minimum: inclusive; a tuple has one bound per column, None means unbounded.
+        maximum: inclusive; likewise.
+        meaning: one line for people; not part of the fingerprint.
     """
 
     name: str

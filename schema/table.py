@@ -85,10 +85,14 @@ class UnselectedRow:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class QuarantineRow:
-    """A replay or episode that was selected and could not be made.
+    """A replay or episode that was selected and failed.
 
-    player_id: None where the whole replay failed.  source: where its file was found.
-    reason: the value of a `RejectReason`.  detail: the sentence for people.
+    Attributes:
+        replay_id: sha256 of the replay's bytes, hex.
+        player_id: 1 or 2; None if the whole replay failed.
+        source: where its file was found.
+        reason: the value of a `RejectReason`.
+        detail: the reason as a sentence for people.
     """
 
     replay_id: str

@@ -82,6 +82,13 @@ class _Crash(NamedTuple):
 
 @dataclasses.dataclass
 class _Task:
+    """A game that waits to be played, or to be played again.
+
+    Attributes:
+        fixture: the game to play.
+        attempts: how often it was started before.
+    """
+
     fixture: schedule.Fixture
     attempts: int = 0
 

@@ -80,7 +80,9 @@ class EventTypes(NamedTuple):
     then the rest of the byte.
 
     Attributes:
-        delta, user, event_id: types of the three values.
+        delta: type of the loops since the previous event.
+        user: type of the event's user.
+        event_id: type of the event's id.
         by_id: type of the fields by event id; -1 for an id that does not exist, [ids].
     """
 

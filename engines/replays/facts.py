@@ -32,7 +32,9 @@ class Lobby(NamedTuple):
 
     Attributes:
         amm: whether the game was matched automatically.
-        competitive, cooperative: kind of game. All three are None in builds without them.
+        competitive: whether it was a competitive game.
+        cooperative: whether it was a cooperative game. This and the two fields above are None in
+            builds that do not record them.
         slot_users: user id of each slot; None for an empty one.
         slot_controls: HUMAN, AI or another number, of each slot.
         slot_observes: 0 for those who play, of each slot.

@@ -44,12 +44,15 @@ class Protocol:
         base_build: of the game.
         types: s2protocol's type table. Types are numbers: places in it.
         program: the same table, compiled; captures the fields AMM to OBSERVE of initData.
-        header, details, init_data: type of each member.
+        header: type of the archive's header.
+        details: type of the member `replay.details`.
+        init_data: type of the member `replay.initData`.
         event_types: (type, s2protocol's name) of each game event, by event id.
         event_type_numbers: type of each game event; -1 for ids without one, [ids].
         kinds: short name of each game event, like "CameraUpdate", by event id.
         delta: type of the loops since the previous event.
-        user, event_id: types of an event's user and id; None where s2protocol has none.
+        user: type of an event's user; None where s2protocol has none.
+        event_id: type of an event's id; None where s2protocol has none.
         tracker_types: (type, s2protocol's name) of each tracker event, by event id.
         tracker_id: type of a tracker event's id; None in builds without such events.
     """

@@ -57,7 +57,9 @@ class _Member(NamedTuple):
         backup: whether there may be a backup, which is then read instead. Official packs
             have only the backup; where both exist, it is the one nobody edited.
         limit: the field of `Limits` that bounds its unpacked size.
-        damaged, missing, too_large: reasons to reject the replay.
+        damaged: reason to reject a replay whose member does not decode.
+        missing: reason to reject a replay without the member.
+        too_large: reason to reject a replay whose member exceeds the limit.
     """
 
     name: str

@@ -24,6 +24,7 @@ class Config(oac.Config):
     """How the traces are made; `oac.Config` has the fields of the advantages.
 
     Attributes:
+        rollout: steps of a rollout, [T].
         n: steps that a trace looks back.
         overlap: steps that a rollout shares with the next one. The paper reads K + 1 steps and
             continues at step K, which is an overlap of 1.

@@ -31,6 +31,7 @@ class Config(AlgorithmConfig):
     """How far the model is unrolled, and what the value's target is.
 
     Attributes:
+        rollout: steps of a rollout, [T].
         unroll: steps of the rollout that are predicted, including the encoded one.
         bootstrap: whether the target network's value at the rollout's last step is the target
             where the episode continues after it (the paper's n = 512, with a rollout of n + 1).

@@ -39,6 +39,7 @@ class Config(AlgorithmConfig):
     """How the advantages are made. Defaults are the paper's.
 
     Attributes:
+        rollout: steps of a rollout, [T].
         trained: leading steps of the rollout that the loss is on.
         gamma: discount per game loop.
         rho_clip: where V-trace clips the ratios of the temporal differences.

@@ -39,6 +39,7 @@ class Config(AlgorithmConfig):
     """How Q is learned.
 
     Attributes:
+        rollout: steps of a rollout, [T].
         gamma: discount per game loop.
         q_weight: of the SARSA loss.
         rank_weight: of the ranking term; 0 leaves plain behaviour value estimation.

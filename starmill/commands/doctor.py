@@ -52,7 +52,13 @@ OK, WARN, BAD = "ok", "warn", "BAD"
 
 
 class Finding(NamedTuple):
-    """One line of the report. state: ok, warn (an option is missing) or BAD."""
+    """One line of the report.
+
+    Attributes:
+        topic: what was checked.
+        state: "ok", "warn" (an option is missing) or BAD.
+        text: what was found.
+    """
 
     topic: str
     state: str
