@@ -5,6 +5,7 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -245,3 +246,28 @@ class Point(NamedTuple):
 '''
     assert list(_unlisted_fields(record)) == ["Point.y"]
     assert list(_unlisted_fields(record.replace("NamedTuple", "object"))) == []
+
+
+def _contained_rooms() -> set[str]:
+    text = (ROOT / "pyproject.toml").read_text("utf-8")
+    contracts = tomllib.loads(text)["tool"]["importlinter"]["contracts"]
+    return {
+        container
+        for contract in contracts
+        if contract["type"] == "layers" and contract.get("exhaustive")
+        for container in contract.get("containers", [])
+    }
+
+
+def test_every_room_has_layers() -> None:
+    """A room's contract names all its modules; only commands and pages need no order."""
+    names = {".".join(path.relative_to(ROOT).parts[:-1]) for path in _modules(*FOLDERS)}
+    rooms = {f"starmill.{name}" for name in names if len(_in_room(name)) > 1}
+    assert rooms == _contained_rooms()
+
+
+def _in_room(name: str) -> set[str]:
+    """The modules and rooms directly inside a room."""
+    folder = ROOT / name.replace(".", "/")
+    inner = {path.parent.name for path in folder.glob("*/__init__.py")}
+    return inner | {path.stem for path in folder.glob("*.py")} - {"__init__"}
