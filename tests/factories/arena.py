@@ -17,7 +17,7 @@ def new_game(
         PlayerSetup(race_requested=home, race=home, start=0),
         PlayerSetup(race_requested=away, race=away, start=1),
     )
-    return Game(maps.MAPS[name], setups, seed)
+    return Game(maps.map_named(name), setups, seed)
 
 
 def put(

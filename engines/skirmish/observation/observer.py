@@ -193,9 +193,10 @@ class Observer:
         )
         total = int(state["collected_minerals"]) + int(state["collected_vespene"])
         total += int(state["killed_minerals"]) + int(state["killed_vespene"])
-        return score_pb2.Score(
-            score_type=score_pb2.Score.Melee, score=total, score_details=details
-        )
+        kind = score_pb2.Score.Melee
+        if self._game.mini_game is not None:
+            kind, total = score_pb2.Score.Curriculum, self._game.mini_game.score
+        return score_pb2.Score(score_type=kind, score=total, score_details=details)
 
     def _raw(
         self,

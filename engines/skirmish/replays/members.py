@@ -98,6 +98,8 @@ def metadata(facts: Facts) -> bytes:
     players = []
     for player, who in enumerate(facts.participants, start=1):
         setup = facts.game.players[player - 1]
+        if setup.absent:
+            continue
         rated = {} if who.mmr is None else {"MMR": who.mmr}
         players.append(
             {

@@ -167,7 +167,7 @@ def _recording(
         )
     result = setup["result"]
     return Recording(
-        game_map=maps.MAPS[setup["map"]],
+        game_map=maps.map_named(setup["map"]),
         players=(players[0], players[1]),
         participants=(participants[0], participants[1]),
         seed=int(setup["seed"]),

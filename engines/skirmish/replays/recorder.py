@@ -7,7 +7,6 @@ metadata, a title "Skirmish <map>", a map handle of their own, and the member
 on neither time nor place. Must not know: who plays.
 """
 
-import dataclasses
 import functools
 import json
 from collections.abc import Sequence
@@ -122,7 +121,7 @@ class Recorder:
             "map": game.map.name,
             "seed": game.seed,
             "players": [
-                {**dataclasses.asdict(player), **who.stored()}
+                {**player.stored(), **who.stored()}
                 for player, who in zip(game.players, self._participants, strict=True)
             ],
             "loops": game.loop,

@@ -66,6 +66,8 @@ def game_info(
     infos = []
     for player, who in enumerate(participants, start=1):
         setup = game.players[player - 1]
+        if setup.absent:
+            continue
         requested: Any = setup.race_requested
         actual: Any = setup.race
         difficulty: Any = who.difficulty or sc2api_pb2.VeryEasy

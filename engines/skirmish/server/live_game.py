@@ -32,12 +32,14 @@ class Seat:
         name: the player's name; may be empty.
         difficulty: a computer's Difficulty; 0 for a participant.
         build: a computer's AIBuild; meaningless for a participant.
+        absent: whether nobody takes this seat, so that one player plays alone.
     """
 
     race: int
     name: str
     difficulty: int = 0
     build: int = BUILDS["random"]
+    absent: bool = False
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -45,7 +47,7 @@ class GameSetup:
     """What both processes of a game must agree on before its first loop.
 
     Attributes:
-        map_name: the map's name, a key of `maps.MAPS`.
+        map_name: the map's name, as `maps.map_named` takes it.
         seed: the game's seed.
         disable_fog: whether both players see the whole map.
         seats: players 1 and 2.
@@ -60,6 +62,8 @@ class GameSetup:
         """Returns each player's start and race. The seed decides what is random."""
         rng = np.random.Generator(np.random.PCG64(self.seed))
         first_start = int(rng.integers(2))
+        mini_game = maps.map_named(self.map_name).mini_game
+        no_fog = self.disable_fog or (mini_game is not None and not mini_game.fog)
         setups = []
         for index, seat in enumerate(self.seats):
             race = int(rng.integers(1, 4))
@@ -70,7 +74,8 @@ class GameSetup:
                     race=race if seat.race == RANDOM else seat.race,
                     start=first_start if index == 0 else 1 - first_start,
                     income=level.income,
-                    all_visible=level.all_visible or self.disable_fog,
+                    all_visible=level.all_visible or no_fog,
+                    absent=seat.absent,
                 )
             )
         return setups[0], setups[1]
@@ -102,6 +107,7 @@ class LiveGame:
         self.peer = peer
         self._version = version
         self._injector = injector or faults.FaultInjector()
+        self._starts = 0
         self.participants = tuple(
             members.Participant(
                 name=seat.name or f"Player {number}",
@@ -114,9 +120,11 @@ class LiveGame:
         self.start()
 
     def start(self) -> None:
-        """Starts the game, or starts it over."""
-        game_map = maps.MAPS[self.setup.map_name]
-        self.game = game.Game(game_map, self.setup.setups(), self.setup.seed)
+        """Starts the game, or starts it over. Mini-games put units elsewhere each time."""
+        game_map = maps.map_named(self.setup.map_name)
+        seed = self.setup.seed + (self._starts if game_map.mini_game else 0)
+        self._starts += 1
+        self.game = game.Game(game_map, self.setup.setups(), seed)
         first, second = self.participants
         self._recorder = recorder.Recorder(self.game, (first, second), self._version)
         self._bots = {
@@ -142,8 +150,8 @@ class LiveGame:
 
     @property
     def results(self) -> dict[int, str] | None:
-        """Results by player, None while the game goes on."""
-        return self.game.result
+        """Results by player who takes part, None while the game goes on."""
+        return results(self.game)
 
     def give(self, inputs: Sequence[game.Input]) -> None:
         """Queues inputs of this process's player for the next loop."""
@@ -238,6 +246,17 @@ class LiveGame:
         """Closes the connection to the other process."""
         if self.peer is not None:
             self.peer.close()
+
+
+def results(finished: game.Game) -> dict[int, str] | None:
+    """Returns the results of the players who take part, None while a game goes on."""
+    if finished.result is None:
+        return None
+    return {
+        player: result
+        for player, result in finished.result.items()
+        if not finished.players[player - 1].absent
+    }
 
 
 def setup_to_json(setup: GameSetup) -> dict[str, Any]:

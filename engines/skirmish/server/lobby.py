@@ -51,12 +51,17 @@ def find_map(
     return game_map or (error.InvalidMapPath, f"no map at {path!r}")
 
 
-def setup_error(request: sc2api_pb2.RequestCreateGame) -> str:
-    """Returns what is wrong with the players of a request, "" if nothing is."""
+def setup_error(request: sc2api_pb2.RequestCreateGame, game_map: maps.GameMap) -> str:
+    """Returns what is wrong with the players of a request, "" if nothing is.
+
+    A participant may play alone; on the map of a mini-game there is no other player.
+    """
     players = [s for s in request.player_setup if s.type != sc2api_pb2.Observer]
     participants = [s for s in players if s.type == sc2api_pb2.Participant]
-    if len(players) != 2:
-        return f"expected two players, found {len(players)}"
+    if game_map.mini_game is not None and len(players) != 1:
+        return f"expected one player on {game_map.name}, found {len(players)}"
+    if len(players) not in (1, 2):
+        return f"expected one or two players, found {len(players)}"
     if not participants:
         return "expected a participant, found computers only"
     return ""
@@ -109,6 +114,8 @@ def host(
             other = peer.receive() or {}
             name, race = str(other.get("name") or ""), int(other.get("race") or RANDOM)
             seats.append(live_game.Seat(race=race, name=name))
+    if len(seats) == 1:
+        seats.append(live_game.Seat(race=RANDOM, name="", absent=True))
     seed = created.random_seed if created.HasField("random_seed") else default_seed
     setup = live_game.GameSetup(
         map_name=game_map.name,

@@ -2,7 +2,7 @@
 
 In: a map's name or a file's content. Out: the other. A file is a small MPQ archive that names one
 of Skirmish's maps; `maps` builds the terrain itself. Each map has a file of its own name, and
-files with the names of ladder maps, so that `SC2Env(map_name="Acropolis")` works.
+there are files with the names of ladder maps, so that `SC2Env(map_name="Acropolis")` works.
 """
 
 import io
@@ -32,17 +32,25 @@ _ALIASES = {
     "Melee/Simple64.SC2Map": "Amber Basin",
     "Melee/Simple96.SC2Map": "Frost Hollow",
     "Melee/Simple128.SC2Map": "Broken Span",
+    # As in later map packs.
+    "Ladder2019Season3/Acropolis.SC2Map": "Amber Basin",
 }
 
 
 def own_path(name: str) -> str:
-    """Returns the path under `Maps` of the file that bears a map's own name."""
-    return f"Skirmish/{name.replace(' ', '')}.SC2Map"
+    """Returns the path under `Maps` of the file that bears a map's own name.
+
+    Maps of tests and mini-games are in the folders in which pysc2 looks for them.
+    """
+    folder = "Skirmish" if name in maps.MAPS else "Melee"
+    if name in maps.MINI_GAMES:
+        folder = "mini_games"
+    return f"{folder}/{name.replace(' ', '')}.SC2Map"
 
 
 def files() -> dict[str, bytes]:
     """Returns the content of all map files by path under `Maps`."""
-    own = {own_path(name): _content(name) for name in maps.MAPS}
+    own = {own_path(name): _content(name) for name in maps.all_names()}
     return own | {path: _content(name) for path, name in _ALIASES.items()}
 
 
@@ -56,7 +64,7 @@ def map_of_data(data: bytes) -> maps.GameMap:
     try:
         archive = mpyq.MPQArchive(io.BytesIO(data), listfile=False)
         content = json.loads(archive.read_file(MEMBER) or b"null")
-        return maps.MAPS[content["map"]]
+        return maps.map_named(content["map"])
     except reader.DAMAGE as error:
         raise errors.FormatError(
             f"map file: expected one of Skirmish, found damage or another game's: {error!r}"
@@ -67,9 +75,9 @@ def map_of_name(text: str) -> maps.GameMap | None:
     """Returns the map of a title or path such as "Melee/Simple64.SC2Map", None if there is none."""
     stem = PurePosixPath(text.replace("\\", "/")).stem
     plain_name = _plain(stem.removeprefix("Skirmish "))
-    for name, game_map in maps.MAPS.items():
+    for name in maps.all_names():
         if _plain(name) == plain_name:
-            return game_map
+            return maps.map_named(name)
     for path, name in _ALIASES.items():
         alias = _plain(PurePosixPath(path).stem)
         if plain_name in (alias, alias.removesuffix("le")):

@@ -157,7 +157,7 @@ class Session:
             answer.error, answer.error_details = game_map
         elif not create.player_setup:
             answer.error = error.MissingPlayerSetup
-        elif setup_error := lobby.setup_error(create):
+        elif setup_error := lobby.setup_error(create, game_map):
             answer.error = error.InvalidPlayerSetup
             answer.error_details = setup_error
         else:

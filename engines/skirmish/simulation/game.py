@@ -12,7 +12,7 @@ import dataclasses
 import hashlib
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from starmill.engines.skirmish.simulation import (
     action_results,
     entry_points,
     maps,
+    mini_game,
     opening,
     records,
 )
@@ -44,6 +45,8 @@ class PlayerSetup:
         start: index of the map's start location, 0 or 1; the players' starts must differ.
         income: factor of every delivery of minerals or vespene; above 1 for cheating levels.
         all_visible: whether the player sees the whole map, as cheating levels do.
+        absent: whether nobody plays: the player has no units at the start, and neither wins nor
+            loses. One player can play alone then.
     """
 
     race_requested: int
@@ -51,6 +54,7 @@ class PlayerSetup:
     start: int
     income: float = 1.0
     all_visible: bool = False
+    absent: bool = False
 
     def __post_init__(self) -> None:
         races, starts = {TERRAN, ZERG, PROTOSS}, {0, 1}
@@ -58,6 +62,13 @@ class PlayerSetup:
             raise errors.ConfigError(
                 f"player setup: expected race 1 to 3 and start 0 or 1, found {self!r}"
             )
+
+    def stored(self) -> dict[str, Any]:
+        """Returns the fields that a replay keeps: `absent` only where nobody plays."""
+        values = dataclasses.asdict(self)
+        if not self.absent:
+            del values["absent"]
+        return values
 
 
 @dataclasses.dataclass(frozen=True)
@@ -220,6 +231,7 @@ class Game:
             starts=(players[0].start, players[1].start),
             income=(players[0].income, players[1].income),
             all_visible=(players[0].all_visible, players[1].all_visible),
+            present=(not players[0].absent, not players[1].absent),
             seed=seed,
         )
         # Control groups by player (1, 2) and index, as tuples of tags.
@@ -228,6 +240,9 @@ class Game:
             2: [()] * GROUPS,
         }
         self.result: dict[int, str] | None = None
+        self.mini_game: mini_game.MiniGamePlay | None = None
+        if game_map.mini_game is not None:
+            self.mini_game = mini_game.MiniGamePlay(self.world, game_map, seed)
         entry_points.refresh_vision(self.world.state)
 
     @property
@@ -245,16 +260,17 @@ class Game:
             return
         for item in inputs:
             self._apply(item)
-        if self.result is None:
-            entry_points.advance(self.world.state, 1)
-            self._check_end()
+        self.advance(1)
 
     def advance(self, loops: int) -> int:
         """Plays up to `loops` loops without inputs; returns how many, fewer if the game ends."""
         before = self.loop
-        if self.result is None and loops > 0:
-            entry_points.advance(self.world.state, loops)
+        while self.result is None and self.loop < before + loops:
+            rest = before + loops - self.loop
+            entry_points.advance(self.world.state, 1 if self.mini_game else rest)
             self._check_end()
+            if self.mini_game and not self.mini_game.after_loop():
+                self._end_mini_game()
         return self.loop - before
 
     def take_errors(self) -> list[CommandError]:
@@ -311,6 +327,8 @@ class Game:
                 digest.update(name.encode())
                 digest.update(records.canonical_bytes(array))
         digest.update(repr((self.groups, self.result)).encode())
+        if self.mini_game:
+            digest.update(repr(self.mini_game.state()).encode())
         return digest.hexdigest()
 
     def _apply(self, item: Input) -> None:
@@ -369,17 +387,33 @@ class Game:
         kept = groups[item.index] if item.kind in {APPEND, APPEND_AND_STEAL} else ()
         groups[item.index] = kept + tuple(t for t in selected if t not in kept)
 
+    def _end_mini_game(self) -> None:
+        """Sets the result of a mini-game: a win if its time is up, a loss before that."""
+        rules = self.map.mini_game
+        won = rules is not None and self.loop >= rules.loops
+        if self.result is None:
+            self.result = {1: "win", 2: "loss"} if won else {1: "loss", 2: "win"}
+
     def _check_end(self) -> None:
-        """Sets the result if a player left or lost every building, or if nothing can change."""
-        players = self.world.players
-        out = [
-            bool(players[p]["left"]) or players[p]["building_count"] == 0
-            for p in (1, 2)
-        ]
+        """Sets the result if a player left or lost every building, or if nothing can change.
+
+        Buildings count on melee maps only, and a player who is absent is never out.
+        """
+        out = [self._is_out(player) for player in (1, 2)]
+        idle_loops = self.loop - int(self.world.clock[records.CHANGED])
+        alone = any(player.absent for player in self.players)
         if out[0] and out[1]:
             self.result = {1: "tie", 2: "tie"}
         elif out[0] or out[1]:
             loser = 1 if out[0] else 2
             self.result = {loser: "loss", 3 - loser: "win"}
-        elif self.loop - int(self.world.clock[records.CHANGED]) > STALEMATE_LOOPS:
+        elif self.map.melee and not alone and idle_loops > STALEMATE_LOOPS:
             self.result = {1: "tie", 2: "tie"}
+
+    def _is_out(self, player: int) -> bool:
+        """Returns whether a player left, or lost the last building."""
+        if self.players[player - 1].absent:
+            return False
+        record = self.world.players[player]
+        beaten = self.map.melee and record["building_count"] == 0
+        return bool(record["left"]) or bool(beaten)

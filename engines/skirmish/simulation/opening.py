@@ -74,7 +74,7 @@ def _mark(
     world.occupied[bottom:top, left:right] |= bit
 
 
-def _put_player(world: World, player: int, race: int, base: maps.Base) -> None:
+def put_player(world: World, player: int, race: int, base: maps.Base) -> None:
     """Places a player's town hall, and workers that start mining."""
     hall = entry_points.spawn(
         world.state, rules.unit_id(TOWN_HALLS[race]), player, base.x, base.y, 1.0
@@ -110,8 +110,12 @@ def _put_player(world: World, player: int, race: int, base: maps.Base) -> None:
         entry_points.spawn(
             world.state, ids.UNIT_OVERLORD, player, base.x + 3.0, base.y, 1.0
         )
-    world.players[player]["camera_x"] = base.x
-    world.players[player]["camera_y"] = base.y
+
+
+def _centre(game_map: maps.GameMap) -> tuple[float, float]:
+    """Returns the middle of the playable area."""
+    left, bottom, right, top = game_map.playable
+    return (left + right) / 2, (bottom + top) / 2
 
 
 def new_world(
@@ -122,6 +126,7 @@ def new_world(
     starts: tuple[int, int],
     income: tuple[float, float],
     all_visible: tuple[bool, bool],
+    present: tuple[bool, bool] = (True, True),
     seed: int,
 ) -> World:
     """Returns the world at loop 0. Pairs are by player: the first is player 1's.
@@ -133,6 +138,7 @@ def new_world(
         starts: indices of the map's start locations.
         income: what deliveries are multiplied by.
         all_visible: who sees the whole map.
+        present: who takes part; others have no units.
         seed: of the game's random numbers.
     """
     rules.ability_rules()  # completes the unit rules, so it must come before their use
@@ -147,7 +153,10 @@ def new_world(
         record["minerals"] = START_MINERALS
         record["income"] = income[index]
         record["all_visible"] = all_visible[index]
-        _put_player(world, player, races[index], game_map.bases[starts[index]])
+        centre = game_map.starts[starts[index]] if game_map.melee else _centre(game_map)
+        record["camera_x"], record["camera_y"] = centre
+        if game_map.melee and present[index]:
+            put_player(world, player, races[index], game_map.bases[starts[index]])
     entry_points.prepare(world.state)
     entry_points.remember_resources(world.state)
     return world

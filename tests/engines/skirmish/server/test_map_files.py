@@ -7,7 +7,7 @@ from starmill.schema import errors
 
 def test_every_file_names_one_of_the_maps():
     files = map_files.files()
-    assert {map_files.own_path(name) for name in maps.MAPS} < set(files)
+    assert {map_files.own_path(name) for name in maps.all_names()} < set(files)
     for path, content in files.items():
         assert map_files.map_of_data(content) is map_files.map_of_name(path)
 
@@ -18,6 +18,20 @@ def test_maps_are_found_by_title_path_and_alias():
     assert map_files.map_of_name("Melee/Simple64.SC2Map").name == "Amber Basin"
     assert map_files.map_of_name("Acropolis LE").name == "Amber Basin"
     assert map_files.map_of_name("Ulrena LE") is None
+
+
+def test_the_maps_that_clients_tests_name_are_where_they_look_for_them():
+    files = map_files.files()
+    for path in (
+        "Melee/Flat64.SC2Map",
+        "Melee/Empty128.SC2Map",
+        "mini_games/DefeatRoaches.SC2Map",
+        "mini_games/MoveToBeacon.SC2Map",
+    ):
+        game_map = map_files.map_of_data(files[path])
+        assert f"{game_map.name}.SC2Map" == path.split("/")[1]
+        assert map_files.own_path(game_map.name) == path
+    assert any(path.endswith("/Acropolis.SC2Map") for path in files)
 
 
 def test_a_map_file_that_is_not_ours_is_refused():

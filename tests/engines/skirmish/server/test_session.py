@@ -243,15 +243,79 @@ def test_games_that_cannot_be_created_say_why(client):
 
     path = sc2api_pb2.LocalMap(map_path="Melee/Simple64.SC2Map")
     one = [sc2api_pb2.PlayerSetup(type=sc2api_pb2.Participant)]
+    computer = [sc2api_pb2.PlayerSetup(type=sc2api_pb2.Computer)]
+    mini = sc2api_pb2.LocalMap(map_path="mini_games/DefeatRoaches.SC2Map")
     assert create().error == error.MissingMap
     assert create(local_map=path).error == error.MissingPlayerSetup
-    assert create(local_map=path, player_setup=one).error == error.InvalidPlayerSetup
+    for players in (computer, one * 3):
+        answer = create(local_map=path, player_setup=players)
+        assert answer.error == error.InvalidPlayerSetup
+    answer = create(local_map=mini, player_setup=one + computer)
+    assert answer.error == error.InvalidPlayerSetup
     unknown = sc2api_pb2.LocalMap(map_path="Nowhere.SC2Map")
     assert create(local_map=unknown, player_setup=one).error == error.InvalidMapPath
     broken = sc2api_pb2.LocalMap(map_path="a", map_data=b"x")
     assert create(local_map=broken, player_setup=one).error == error.InvalidMapData
     assert create(battlenet_map_name="Nowhere").error == error.InvalidMapName
     assert client.status == LAUNCHED
+
+
+def _play_alone(client, map_path):
+    """Creates and joins a game of one participant."""
+    create = sc2api_pb2.RequestCreateGame(
+        local_map=sc2api_pb2.LocalMap(map_path=map_path),
+        player_setup=[sc2api_pb2.PlayerSetup(type=sc2api_pb2.Participant)],
+        random_seed=3,
+    )
+    assert not client.ask(create_game=create).create_game.HasField("error")
+    join = sc2api_pb2.RequestJoinGame(race=1, options=games.replay_options())
+    assert client.ask(join_game=join).join_game.player_id == 1
+
+
+def test_one_player_can_play_alone(client):
+    _play_alone(client, "Melee/Simple64.SC2Map")
+    info = client.ask(game_info=sc2api_pb2.RequestGameInfo()).game_info
+    assert [player.player_id for player in info.player_info] == [1]
+    client.step(6000)
+    assert client.status == IN_GAME
+    observation = client.observe().observation
+    assert {u.owner for u in observation.raw_data.units} == {1, 16}
+    client.ask(leave_game=sc2api_pb2.RequestLeaveGame())
+    assert client.status == LAUNCHED
+
+
+def test_a_mini_game_reports_its_own_score_and_its_replay_plays_again(client):
+    _play_alone(client, "mini_games/DefeatRoaches.SC2Map")
+    first = client.observe().observation
+    assert first.score.score_type == 1  # Curriculum
+    assert first.score.score == 0
+    roach = next(u for u in first.raw_data.units if u.unit_type == 110)
+    marines = [u.tag for u in first.raw_data.units if u.unit_type == 48]
+    command = raw_pb2.ActionRawUnitCommand(
+        ability_id=23, unit_tags=marines, target_unit_tag=roach.tag
+    )
+    action = sc2api_pb2.Action(action_raw=raw_pb2.ActionRaw(unit_command=command))
+    client.ask(action=sc2api_pb2.RequestAction(actions=[action]))
+    client.step(1950)
+    end = client.observe()
+    assert client.status == ENDED
+    assert [result.player_id for result in end.player_result] == [1]
+    score = end.observation.score.score
+    assert score != 0
+    saved = client.ask(save_replay=sc2api_pb2.RequestSaveReplay()).save_replay.data
+    again = games.LocalClient()
+    assert not again.start_replay(saved).HasField("error")
+    again.step(1950)
+    assert again.observe().observation.score.score == score
+
+
+def test_a_mini_game_starts_differently_each_time_it_is_restarted(client):
+    _play_alone(client, "mini_games/CollectMineralShards.SC2Map")
+    first = client.observe().observation
+    client.ask(restart_game=sc2api_pb2.RequestRestartGame())
+    second = client.observe().observation
+    assert len(first.raw_data.units) == len(second.raw_data.units) == 22
+    assert first != second
 
 
 def test_the_end_of_a_game_is_told_and_then_final(client):

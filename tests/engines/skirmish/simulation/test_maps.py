@@ -69,3 +69,32 @@ def test_high_ground_middle_ground_and_ramps(name: str) -> None:
     assert game_map.terrain[int(natural.y), int(natural.x)] == maps.LEVEL_HEIGHTS[1]
     ramps = game_map.pathable & ~game_map.placeable
     assert ramps.sum() > 50
+
+
+@pytest.mark.parametrize("size", [32, 48, 64, 96, 128])
+def test_flat_maps_are_flat_and_as_large_as_their_name_says(size: int) -> None:
+    game_map = maps.map_named(f"Flat{size}")
+    left, bottom, right, top = game_map.playable
+    assert (right - left, top - bottom) == (size, size)
+    assert game_map.pathable.sum() == game_map.placeable.sum() == size * size
+    assert len(np.unique(game_map.terrain)) == 1
+    inside = [
+        left < r.x < right and bottom < r.y < top
+        for base in game_map.bases
+        for r in base.resources
+    ]
+    assert len(inside) == (40 if size >= 64 else 20)
+    assert all(inside)
+
+
+def test_nobody_has_units_on_the_empty_map_and_nobody_loses() -> None:
+    game = arena.new_game(name="Empty128")
+    game.advance(6000)
+    assert game.loop == 6000
+    assert not game.world.units["alive"].any()
+    assert game.result is None
+
+
+def test_a_map_that_does_not_exist_has_no_name() -> None:
+    with pytest.raises(KeyError):
+        maps.map_named("Ulrena")

@@ -1,98 +1,25 @@
-"""The maps: terrain, start locations and resources, drawn from a few numbers each.
+"""The ladder maps: terrain, start locations and resources, drawn from a few numbers each.
 
-In: nothing. Out: `MAPS`, name -> `GameMap`, the same in every process. All maps are symmetric
-under half a turn, so neither start is better. Arrays are [H, W] = [y, x] with row 0 in the south;
-images of the protocol have row 0 in the north. Knows unit types, but no rules.
+In: a `Design`. Out: a `GameMap`, the same in every process. All maps are symmetric under half a
+turn, so neither start is better. Knows unit types, but no rules.
 """
 
 import dataclasses
-import functools
 
 import numpy as np
 from numpy.typing import NDArray
 
 from starmill.engines.skirmish.simulation import ids
+from starmill.engines.skirmish.simulation.maps import bases
+from starmill.engines.skirmish.simulation.maps.game_map import (
+    BORDER,
+    LEVEL_HEIGHTS,
+    Base,
+    GameMap,
+)
 
-BORDER = 8  # cells around the playable area
-LEVEL_HEIGHTS = (111, 127, 143)  # low, middle and high ground in the height map
 _BORDER_HEIGHT = 95
 _SMOOTHING_ROUNDS = 24  # how far ramps are smoothed
-# Resources around a town hall at (0, 0), for a base with its back to the west and north.
-MINERAL_OFFSETS = (
-    (-6, -3.5),
-    (-7, -1.5),
-    (-7, 0.5),
-    (-6, 2.5),
-    (-5, 4.5),
-    (-3, 5.5),
-    (-1, 6.5),
-    (1, 6.5),
-)
-GEYSER_OFFSETS = ((5, 7), (-7, -6))
-MINERALS, MINERALS_SMALL, VESPENE = 1800, 900, 2250  # in a field, a small one, a geyser
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Resource:
-    """A mineral field or geyser.
-
-    Attributes:
-        unit_type: raw id.
-        x: of its centre, in world units.
-        y: likewise.
-        minerals: what it holds; 0 for a geyser.
-        vespene: what it holds; 0 for a mineral field.
-    """
-
-    unit_type: int
-    x: float
-    y: float
-    minerals: int = 0
-    vespene: int = 0
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Base:
-    """A place for a town hall.
-
-    Attributes:
-        x: of its centre, in world units.
-        y: likewise.
-        resources: the mineral fields and geysers around it.
-    """
-
-    x: float
-    y: float
-    resources: tuple[Resource, ...]
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class GameMap:
-    """One map.
-
-    Attributes:
-        name: as clients and replays call it.
-        width: of the arrays, in cells; even.
-        height: likewise.
-        playable: x0, y0, x1, y1 of the area that units can enter.
-        pathable: [H, W] where ground units can be.
-        placeable: [H, W] where buildings can be.
-        terrain: [H, W] height, as in the plane `height_map`.
-        starts: (x, y) of the two start town halls; a player's setup says which one it has.
-        bases: all places for town halls in pairs: the starts, the naturals, then the others.
-        neutrals: (raw unit type, x, y) of towers, rocks and critters.
-    """
-
-    name: str
-    width: int
-    height: int
-    playable: tuple[int, int, int, int]
-    pathable: NDArray[np.bool_]
-    placeable: NDArray[np.bool_]
-    terrain: NDArray[np.uint8]
-    starts: tuple[tuple[float, float], tuple[float, float]]
-    bases: tuple[Base, ...]
-    neutrals: tuple[tuple[int, float, float], ...]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -227,60 +154,12 @@ def _smooth(values: NDArray[np.float64], rounds: int) -> NDArray[np.float64]:
     return values
 
 
-def _resources(
-    design: Design, x: float, y: float, *, rich: bool
-) -> tuple[Resource, ...]:
-    """Returns the mineral fields and geysers of a base, on the side away from the map's centre."""
-    flip_x = 1 if x < design.width / 2 else -1
-    flip_y = 1 if y >= design.height / 2 else -1
-    resources = []
-    for index, (dx, dy) in enumerate(MINERAL_OFFSETS):
-        small = index % 2 == 1
-        kind = ids.UNIT_MINERAL_FIELD_750 if small else ids.UNIT_MINERAL_FIELD
-        resources.append(
-            Resource(
-                unit_type=ids.UNIT_RICH_MINERAL_FIELD if rich else kind,
-                x=x + dx * flip_x - 0.5,
-                y=y + dy * flip_y - 0.5 + (0.5 if dy * 2 % 2 else 0.0),
-                minerals=MINERALS_SMALL if small else MINERALS,
-            )
-        )
-    for dx, dy in GEYSER_OFFSETS:
-        resources.append(
-            Resource(
-                unit_type=ids.UNIT_RICH_GEYSER if rich else ids.UNIT_GEYSER,
-                x=x + dx * flip_x,
-                y=y + dy * flip_y,
-                vespene=VESPENE,
-            )
-        )
-    return tuple(resources)
-
-
-def _mirror_base(design: Design, base: Base) -> Base:
-    return Base(
-        x=design.width - base.x,
-        y=design.height - base.y,
-        resources=tuple(
-            dataclasses.replace(r, x=design.width - r.x, y=design.height - r.y)
-            for r in base.resources
-        ),
-    )
-
-
 def _bases(design: Design) -> tuple[Base, ...]:
     """Returns all bases in pairs: the starts, the naturals, then the others."""
-    bases: list[Base] = []
     spots = ((*design.main, False), (*design.natural, False), *design.thirds)
-    for x, y, rich in spots:
-        centre = (x + 0.5, y + 0.5)
-        base = Base(
-            x=centre[0],
-            y=centre[1],
-            resources=_resources(design, *centre, rich=rich),
-        )
-        bases += [base, _mirror_base(design, base)]
-    return tuple(bases)
+    size = (design.width, design.height)
+    pairs = [bases.pair(x + 0.5, y + 0.5, size, rich=rich) for x, y, rich in spots]
+    return tuple(base for pair in pairs for base in pair)
 
 
 def draw(design: Design) -> GameMap:
@@ -305,7 +184,7 @@ def draw(design: Design) -> GameMap:
     terrain = np.where(slope, np.floor(sloped + 0.5), heights)
     terrain[~inner] = _BORDER_HEIGHT
     placeable = pathable & ~slope
-    bases = _bases(design)
+    all_bases = _bases(design)
     towers = (
         (ids.UNIT_XELNAGA_TOWER, width / 2 - 14.0, height / 2),
         (ids.UNIT_XELNAGA_TOWER, width / 2 + 14.0, height / 2),
@@ -329,16 +208,7 @@ def draw(design: Design) -> GameMap:
         pathable=pathable,
         placeable=placeable,
         terrain=terrain.astype(np.uint8),
-        starts=((bases[0].x, bases[0].y), (bases[1].x, bases[1].y)),
-        bases=bases,
+        starts=((all_bases[0].x, all_bases[0].y), (all_bases[1].x, all_bases[1].y)),
+        bases=all_bases,
         neutrals=towers + rocks + critters,
     )
-
-
-@functools.cache
-def map_named(name: str) -> GameMap:
-    """Returns the map of this name, drawn once per process. Raises KeyError if there is none."""
-    return draw({design.name: design for design in DESIGNS}[name])
-
-
-MAPS: dict[str, GameMap] = {design.name: map_named(design.name) for design in DESIGNS}
