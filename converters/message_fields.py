@@ -25,6 +25,7 @@ which `columns` reads a message with `wire.scan`. Knows nothing of what becomes 
 from typing import Any
 
 from starmill.converters import protos, wire
+from starmill.schema import specs
 
 # Columns of a unit's integers.
 UNIT_INTEGERS = (
@@ -125,19 +126,7 @@ EFFECT_ID, EFFECT_ALLIANCE, EFFECT_OWNER = range(3)
 EFFECT_RADIUS, EFFECT_X, EFFECT_Y = range(3)
 # The message's single numbers: `player_common` in the order of the `player` array, whose
 # first entry is not the player id; then the loop.
-PLAYER_FIELDS = (
-    "player_id",
-    "minerals",
-    "vespene",
-    "food_used",
-    "food_cap",
-    "food_army",
-    "food_workers",
-    "idle_worker_count",
-    "army_count",
-    "warp_gate_count",
-    "larva_count",
-)
+PLAYER_FIELDS = ("player_id", *specs.PLAYER_COLUMNS[1:])
 PLAYER_ID = 0
 GAME_LOOP = len(PLAYER_FIELDS)
 # A minimap plane.

@@ -12,6 +12,8 @@ import numpy as np
 from flax import nnx
 from jax.nn import initializers
 
+from starmill.learners.networks.layers import space_to_depth
+
 EPSILON = 1e-5
 # The last layer of a residual block, and gates, begin near zero.
 NEAR_ZERO = initializers.normal(0.005)
@@ -235,17 +237,6 @@ class PlaneResidual(nnx.Module):
     def __call__(self, x: jax.Array) -> jax.Array:
         """Applies the block."""
         return x + self.second(self.first(x))
-
-
-def space_to_depth(x: jax.Array, factor: int) -> jax.Array:
-    """Gathers squares of cells: [B, H, W, C] -> [B, H / factor, W / factor, factor² C]."""
-    batch, height, width, channels = x.shape
-    split = x.reshape(
-        batch, height // factor, factor, width // factor, factor, channels
-    )
-    return split.transpose(0, 1, 3, 2, 4, 5).reshape(
-        batch, height // factor, width // factor, -1
-    )
 
 
 def depth_to_space(x: jax.Array, factor: int) -> jax.Array:

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
+from starmill.learners.networks.layers import space_to_depth
 from starmill.learners.networks.published import layers
 from starmill.learners.networks.published.vector_encoder import Arrays
 
@@ -56,6 +57,6 @@ class PlaneEncoder(nnx.Module):
             parts[name] = convolution(x)
         camera = observation["camera"].astype(jnp.float32)[..., None]
         parts["camera"] = self.camera(
-            layers.space_to_depth(camera, _CAMERA_POOL).mean(-1, keepdims=True)
+            space_to_depth(camera, _CAMERA_POOL).mean(-1, keepdims=True)
         )
         return parts
