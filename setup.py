@@ -42,22 +42,25 @@ def packages() -> list[str]:
 
 # Data beside the modules, and in folders of data below them (schema/tables).
 DATA = ["*.json", "*.csv", "*.html", "*.css", "*.js", "*.agent"]
+# What reading a dataset takes, and no more.
 CORE = [
-    "absl-py",
-    "apache-beam>=2.77,<3",
-    "dm-env>=1.6",
     "fsspec>=2024.6",
     "google-crc32c>=1.5",
-    "mpyq>=0.2.5",
     "numba>=0.61",
     "numpy>=2.0",
     "protobuf>=6.31,<7",
     "pyarrow>=15",
+    "zstandard>=0.23",
+]
+GENERATE = [
+    "absl-py",
+    "apache-beam>=2.77,<3",
+    "dm-env>=1.6",
+    "mpyq>=0.2.5",
     "pysc2==4.0.0",
     "s2clientprotocol>=5.0.14",
     "s2protocol>=5.0.14",
     "websockets>=14",
-    "zstandard>=0.23",
 ]
 LEARNERS = [
     "chex",
@@ -70,6 +73,7 @@ LEARNERS = [
 TENSORFLOW = ["tensorflow-cpu>=2.20", "tensorflow-datasets>=4.9.9"]
 S3 = ["s3fs>=2024.6"]
 GCP = ["apache-beam[gcp]>=2.77,<3", "gcsfs>=2024.6"]
+ALL = [*GENERATE, *LEARNERS, *TENSORFLOW, *S3, *GCP]
 DEV = [
     "duckdb",
     "grain",
@@ -105,11 +109,13 @@ setup(
     package_data={"": ["py.typed", *DATA, *[f"*/{pattern}" for pattern in DATA]]},
     install_requires=CORE,
     extras_require={
+        "generate": GENERATE,
         "learners": LEARNERS,
         "tensorflow": TENSORFLOW,
         "gcp": GCP,
         "s3": S3,
-        "dev": [*LEARNERS, *TENSORFLOW, *S3, *GCP, *DEV],
+        "all": ALL,
+        "dev": [*ALL, *DEV],
     },
     entry_points={"console_scripts": ["starmill = starmill.cli:main"]},
 )

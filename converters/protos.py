@@ -114,6 +114,8 @@ try:
         spatial_pb2,
         ui_pb2,
     )
+except ModuleNotFoundError:
+    raise  # not installed: the command line says which extra has it
 except ImportError as error:
     raise errors.ConfigError(
         "the game's message classes cannot be imported: expected the package "

@@ -1,20 +1,19 @@
 """Verifies a dataset: hashes every byte, decodes every record, checks every row.
 
 In: a dataset's folder. Out: the problems, as sentences that name the file and the episode.
-`replayed` also plays some replays again and compares the result, array by array. Damaged data
-never raises here; only a manifest that cannot be read does.
+Damaged data never raises here; only a manifest that cannot be read does. Must not know: the
+game or Beam, so that whoever reads a dataset can verify it; `replaying` plays replays again.
 """
 
 import collections
 import concurrent.futures
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from starmill.pipelines import episode_maker, stages
 from starmill.schema import (
     codec,
     errors,
@@ -25,7 +24,6 @@ from starmill.schema import (
     table,
 )
 from starmill.schema.reasons import RejectReason
-from starmill.schema.replay_row import ReplayRow
 
 _READ_BYTES = 1 << 24
 # Arrays whose bounds are nominal, as in the reference: unit columns exceed them (tags, counts),
@@ -346,83 +344,3 @@ def _array_problems(
         delays = arrays["action/delay"][: len(gaps)]
         if not np.array_equal(gaps, delays):
             yield "action/delay: expected the loops until the next step"
-
-
-def sample(content: pa.Table, count: int) -> list[str]:
-    """Returns the ids of up to `count` replays of the episode table, chosen by hash."""
-    ids = sorted(
-        set(content.column("replay_id").to_pylist()),
-        key=lambda name: hashlib.sha256(f"verify {name}".encode()).digest(),
-    )
-    return ids[:count]
-
-
-def replayed(
-    folder: str,
-    content: manifest.Manifest,
-    rows: pa.Table,
-    available: Mapping[str, ReplayRow],
-    replay_ids: Iterable[str],
-    maker: episode_maker.EpisodeMaker,
-    password: str | None = None,
-) -> Iterator[Problem]:
-    """Plays replays again and yields what differs from their stored episodes.
-
-    Args:
-        folder: path or URL of the dataset.
-        content: its manifest.
-        rows: its episode table.
-        available: replay id -> row of the replays whose files were found.
-        replay_ids: which replays to play.
-        maker: plays them.
-        password: of encrypted packs.
-    """
-    reader = storage.RangeReader(folder)
-    for replay_id in replay_ids:
-        if replay_id not in available:
-            yield Problem(replay_id, "its replay file was not found; pass --replays")
-            continue
-        row = available[replay_id]
-        stored = [r for r in rows.to_pylist() if r["replay_id"] == replay_id]
-        sides = tuple(sorted(r["player_id"] for r in stored))
-        result = maker.run(stages.read_replay(row.source, password), row, sides)
-        for failure in result.quarantine:
-            name = f"{replay_id}-{failure.player_id}"
-            yield Problem(name, f"cannot be played again: {failure.reason}")
-        episodes = {episode.meta.episode_id: episode for episode in result.episodes}
-        for old in stored:
-            if old["episode_id"] in episodes:
-                records = list(episodes[old["episode_id"]].records)
-                yield from _compare(reader, old, records, content)
-
-
-def _compare(
-    reader: storage.RangeReader,
-    old: Mapping[str, Any],
-    new: list[bytes],
-    content: manifest.Manifest,
-) -> Iterator[Problem]:
-    name = old["episode_id"]
-    try:
-        data = reader.read(old["shard"], old["offsets"][0], old["offsets"][-1])
-        records = list(shards.records_of(data, old["shard"]))
-        if records == new:
-            return
-        step = 0
-        pairs = zip(
-            chunks(records, content, name), chunks(new, content, name), strict=False
-        )
-        for stored, again in pairs:
-            names = [k for k in stored if not np.array_equal(stored[k], again[k])]
-            if names:
-                yield Problem(
-                    name, f"played again, differs in {names} from step {step}"
-                )
-                return
-            step += len(stored["game_loop"])
-    except errors.FormatError as error:
-        yield Problem(name, str(error))
-        return
-    yield Problem(
-        name, "played again, has other records, although the arrays are the same"
-    )

@@ -41,6 +41,8 @@ _CLIENTS = (
     "requests",
     "urllib3",
 )
+# Scheme of an address -> the extra that installs its client.
+_EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gcp", "gcs": "gcp"}
 _FINAL_NUMBERS = {errno.ENOSPC, errno.EROFS, errno.ENAMETOOLONG, errno.EINVAL}
 
 
@@ -63,7 +65,15 @@ def filesystem_of(url: str) -> tuple[Any, str]:
         # Not url_to_fs, which takes a local name with "::" for a chain of addresses.
         local = fsspec.filesystem("file")
         return local, local._strip_protocol(url)
-    filesystem, path = fsspec.core.url_to_fs(url)
+    try:
+        filesystem, path = fsspec.core.url_to_fs(url)
+    except ImportError as error:
+        scheme = url.split("://", 1)[0]
+        extra = _EXTRAS.get(scheme)
+        advice = f": pip install 'starmill[{extra}]'" if extra else ""
+        raise errors.ConfigError(
+            f"{scheme}:// needs a package that is not installed ({error}){advice}"
+        ) from error
     return filesystem, path
 
 

@@ -7,6 +7,7 @@ when it is first used, so `import starmill` needs neither Beam, JAX nor the game
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from starmill import extras
 from starmill.version import __version__
 
 if TYPE_CHECKING:
@@ -56,7 +57,13 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module("starmill.schema.errors")
     if name not in _MODULES:
         raise AttributeError(f"module 'starmill' has no attribute {name!r}")
-    return getattr(importlib.import_module(_MODULES[name]), name)
+    try:
+        return getattr(importlib.import_module(_MODULES[name]), name)
+    except ModuleNotFoundError as error:
+        advice = extras.advice(f"starmill.{name}", error)
+        if advice is None:
+            raise
+        raise ModuleNotFoundError(advice, name=error.name) from error
 
 
 def __dir__() -> list[str]:

@@ -16,6 +16,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import NoReturn, Protocol
 
+from starmill import extras
 from starmill.schema import errors
 from starmill.version import __version__
 
@@ -178,18 +179,28 @@ def _run(argv: Sequence[str] | None) -> int:
         )
         return 2
     _configure_logging()
-    parser = build_parser(name)
-    if getattr(_load(name), "PASSES_ON", False):
-        # Options that argparse does not know are Beam's; the command checks them.
-        args, unknown = parser.parse_known_args(arguments[1:])
-        args.beam = unknown
-    else:
-        args = parser.parse_args(arguments[1:])
     try:
-        return _load(name).run(args)
+        return _run_command(name, arguments[1:])
+    except ModuleNotFoundError as error:
+        advice = extras.advice(f"starmill {name}", error)
+        if advice is None:
+            raise
+        print(advice, file=sys.stderr)
+        return 2
     except errors.StarmillError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("interrupted; run the same command again to continue", file=sys.stderr)
         return _EXIT_INTERRUPTED
+
+
+def _run_command(name: str, words: list[str]) -> int:
+    parser = build_parser(name)
+    if getattr(_load(name), "PASSES_ON", False):
+        # Options that argparse does not know are Beam's; the command checks them.
+        args, unknown = parser.parse_known_args(words)
+        args.beam = unknown
+    else:
+        args = parser.parse_args(words)
+    return _load(name).run(args)

@@ -4,7 +4,7 @@
 
 Three outside calls are replaced: looking up credentials, checking the bucket's soft-delete policy, and
 uploading files, which are copied to OUT_DIR. With `--template_location` Beam writes the job
-request instead of submitting it. Needs `pip install 'starmill[gcp]'`.
+request instead of submitting it. Needs `pip install 'starmill[generate,gcp]'`.
 """
 
 import json

@@ -3,7 +3,7 @@
 import argparse
 import shlex
 
-from starmill import cli
+from starmill import cli, extras
 
 EXAMPLES = """
   starmill completion bash > ~/.local/share/bash-completion/completions/starmill
@@ -19,10 +19,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Prints the script."""
-    options = {name: _options(cli.build_parser(name)) for name in cli.COMMANDS}
+    options = {name: _options_of(name) for name in cli.COMMANDS}
     script = {"bash": _bash, "zsh": _zsh, "fish": _fish}[args.shell]
     print(script(options), end="")
     return 0
+
+
+def _options_of(name: str) -> list[str]:
+    """Returns what can follow the command; nothing if the command's extra is not installed."""
+    try:
+        return _options(cli.build_parser(name))
+    except ModuleNotFoundError as error:
+        if extras.extra_for(error) is None:
+            raise
+        return []
 
 
 def _options(parser: argparse.ArgumentParser) -> list[str]:

@@ -1,6 +1,7 @@
 """`starmill doctor`: what works on this machine."""
 
 import argparse
+import importlib
 import importlib.metadata
 import json
 import os
@@ -12,10 +13,9 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from starmill.engines import installation
-from starmill.engines.pool import SKIRMISH, Pool, PoolConfig
+from starmill import extras
 from starmill.schema import errors
 from starmill.version import __version__
 
@@ -26,22 +26,24 @@ EXAMPLES = """\
 """
 _PYTHONS = ((3, 11), (3, 14))
 _CORE = (
-    "apache-beam",
     "fsspec",
     "google-crc32c",
-    "mpyq",
     "numba",
     "numpy",
     "protobuf",
     "pyarrow",
-    "pysc2",
-    "s2clientprotocol",
-    "s2protocol",
-    "websockets",
     "zstandard",
 )
 # What each optional part of starmill needs, by the extra that installs it.
 _EXTRAS = {
+    "generate": (
+        "apache-beam",
+        "mpyq",
+        "pysc2",
+        "s2clientprotocol",
+        "s2protocol",
+        "websockets",
+    ),
     "learners": ("jax", "flax", "optax", "orbax-checkpoint", "mctx"),
     "tensorflow": ("tensorflow-cpu", "tensorflow-datasets"),
     "gcp": ("gcsfs",),
@@ -117,13 +119,15 @@ def _version(name: str) -> str | None:
 
 
 def _libraries() -> Iterator[Finding]:
-    found = {name: _version(name) for name in _CORE}
-    missing = [name for name, version in found.items() if version is None]
+    versions = {name: _version(name) for name in _CORE}
+    missing = [name for name, version in versions.items() if version is None]
     if missing:
         yield Finding(
             "libraries", BAD, f"missing {', '.join(missing)}; run: pip install starmill"
         )
-    shown = ", ".join(f"{name} {version}" for name, version in found.items() if version)
+    shown = ", ".join(
+        f"{name} {version}" for name, version in versions.items() if version
+    )
     yield Finding("libraries", OK, shown)
 
 
@@ -161,15 +165,28 @@ def _ports() -> Iterator[Finding]:
     yield Finding("ports", OK, "loopback connections work")
 
 
+def _engines() -> tuple[Any, Any]:
+    """Returns the modules that find and run games, which the extra "generate" needs."""
+    return (
+        importlib.import_module("starmill.engines.installation"),
+        importlib.import_module("starmill.engines.pool"),
+    )
+
+
 def _embedded_game() -> Iterator[Finding]:
     try:
-        pool = Pool(PoolConfig(root=SKIRMISH))
+        _, engine = _engines()
+        pool = engine.Pool(engine.PoolConfig(root=engine.SKIRMISH))
         try:
             build = pool.installation.builds[-1]
             with pool.lease(pool.installation.executable("", build, None)):
                 text = f"starts and answers ({len(pool.installation.builds)} versions)"
         finally:
             pool.close()
+    except ModuleNotFoundError as error:
+        advice = extras.advice("the embedded game", error)
+        yield Finding("skirmish", WARN, advice or str(error))
+        return
     except errors.StarmillError as error:
         yield Finding("skirmish", BAD, str(error))
         return
@@ -181,16 +198,21 @@ def _real_game(root: str | None) -> Iterator[Finding]:
         yield Finding(
             "StarCraft II",
             WARN,
-            "SC2PATH is not set; ladder replays need the game (docs/getting-started)",
+            "SC2PATH is not set; ladder replays need the game (docs/game.md)",
         )
         return
     try:
-        found = installation.find(Path(root).expanduser())
+        installation, _ = _engines()
+        game = installation.find(Path(root).expanduser())
+    except ModuleNotFoundError as error:
+        advice = extras.advice("the game", error)
+        yield Finding("StarCraft II", WARN, advice or str(error))
+        return
     except errors.ConfigError as error:
         yield Finding("StarCraft II", WARN, str(error))
         return
-    state = OK if found.builds else WARN
-    yield Finding("StarCraft II", state, f"{found.root}: {found.describe()}")
+    state = OK if game.builds else WARN
+    yield Finding("StarCraft II", state, f"{game.root}: {game.describe()}")
 
 
 def _disk(folder: Path) -> Iterator[Finding]:
@@ -208,7 +230,11 @@ def _disk(folder: Path) -> Iterator[Finding]:
 
 
 def _runners() -> Iterator[Finding]:
-    yield Finding("runner local", OK, "FnApiRunner, part of apache-beam")
+    if _version("apache-beam"):
+        yield Finding("runner local", OK, "FnApiRunner, part of apache-beam")
+    else:
+        text = "no Beam; run: pip install 'starmill[generate]'"
+        yield Finding("runner local", WARN, text)
     java = _first_line(["java", "-version"])
     if java is None:
         text = "no java; a local Flink cluster needs a JDK 17 (deploy/flink)"

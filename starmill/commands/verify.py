@@ -1,16 +1,14 @@
 """`starmill verify`: checks a dataset's files and records, and can play replays again."""
 
 import argparse
+import importlib
 import json
 import os
 import threading
 
 from starmill import progress
-from starmill.engines.pool import Pool, PoolConfig
-from starmill.pipelines import episode_maker, index, verify
-from starmill.pipelines.inputs import sources
-from starmill.schema import errors, manifest, registry, replay_index, storage, table
-from starmill.schema.replay_row import ReplayRow
+from starmill.pipelines import verify
+from starmill.schema import errors, manifest, registry
 
 EXAMPLES = """\
   starmill verify data
@@ -88,45 +86,17 @@ def _replay(
         raise errors.ConfigError(
             "--replay: pass --replays (where the files are), and --sc2 or SC2PATH"
         )
-    rows = table.parse_table(
-        storage.read(storage.join(folder, table.EPISODES)),
-        table.EPISODE_SCHEMA,
-        table.EPISODES,
+    # Imported here, because only this needs a game and Beam.
+    replaying = importlib.import_module("starmill.pipelines.replaying")
+    request = replaying.Request(
+        sample=args.replay,
+        sources=args.replays,
+        root=root,
+        password=args.pack_password,
     )
-    if args.replay.isdigit():
-        replay_ids = verify.sample(rows, int(args.replay))
-    else:
-        replay_ids = args.replay.split(",")
-    available = _find(args, set(replay_ids))
-    pool = Pool(PoolConfig(root=root))
-    try:
-        maker = episode_maker.EpisodeMaker(
-            pool, episode_maker.MakerConfig(settings=content.settings)
-        )
-        problems = list(
-            verify.replayed(
-                folder, content, rows, available, replay_ids, maker, args.pack_password
-            )
-        )
-    finally:
-        pool.close()
-    return problems, len(replay_ids)
-
-
-def _find(args: argparse.Namespace, replay_ids: set[str]) -> dict[str, ReplayRow]:
-    """Returns the rows of these replays; reads files until it has all of them."""
-    available: dict[str, ReplayRow] = {}
-    if len(args.replays) == 1 and args.replays[0].endswith(".parquet"):
-        rows = replay_index.read_rows(args.replays[0])
-        return {row.replay_id: row for row in rows if row.replay_id in replay_ids}
-    settings = index.IndexSettings(events=False, password=args.pack_password)
-    for unit in sources.find(args.replays).units:
-        for row in index.rows_of(unit, settings):
-            if row.replay_id in replay_ids:
-                available[row.replay_id] = row
-        if len(available) == len(replay_ids):
-            break
-    return available
+    problems: list[verify.Problem]
+    problems, played = replaying.compare(request, folder, content)
+    return problems, played
 
 
 def _print(

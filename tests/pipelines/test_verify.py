@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from starmill import cli
-from starmill.pipelines import verify
+from starmill.pipelines import replaying, verify
 from starmill.schema import codec, errors, manifest, shards, storage, table
 from tests.factories import records as factories
 
@@ -172,9 +172,9 @@ def test_arrays_outside_the_spec_are_found(tmp_path):
 
 def test_a_sample_is_the_same_every_time(original):
     rows = pq.read_table(original / table.EPISODES)
-    assert verify.sample(rows, 3) == verify.sample(rows, 3)
-    assert len(set(verify.sample(rows, 3))) == 3
-    assert len(verify.sample(rows, 1000)) == manifest.read(str(original)).replays
+    assert replaying.sample(rows, 3) == replaying.sample(rows, 3)
+    assert len(set(replaying.sample(rows, 3))) == 3
+    assert len(replaying.sample(rows, 1000)) == manifest.read(str(original)).replays
 
 
 def test_the_command_says_yes_or_lists_what_is_wrong(folder, capsys):
