@@ -3,6 +3,8 @@
     OUT/evaluation.json   the request: contestants with digests, seed, maps, rules
     OUT/results.csv       one row per game, appended as games end
     OUT/replays/*.SC2Replay
+    OUT/statistics/*.json how the players of each game played (`statistics.files`)
+    OUT/adjudicated.csv   the results with games at the time limit scored, if there are any
     OUT/report.md, report.json, report.html
 
 A second run in the same folder continues the first, and may add games and opponents. It must
@@ -19,13 +21,18 @@ from starmill.benchmark.games import map_pool, throttle
 from starmill.benchmark.opponents import contestants
 from starmill.benchmark.opponents.contestants import Contestant
 from starmill.benchmark.ratings import elo, results, standings, winrates
-from starmill.benchmark.reports import page, report
+from starmill.benchmark.reports import page, play, report
+from starmill.benchmark.statistics import dataset_players
 from starmill.benchmark.tournaments import referee, schedule, tournament
 from starmill.schema import errors
 from starmill.schema.game_constants import LOOPS_PER_MINUTE
+from starmill.schema.loader.dataset import Dataset
 from starmill.schema.settings import UNPLUGGED, ConverterSettings
 
 RESULTS, CONFIG = "results.csv", "evaluation.json"
+ADJUDICATED = "adjudicated.csv"
+# Episodes of a dataset that say how its players play: enough for means, and a minute to read.
+COMPARED_EPISODES = 200
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -242,14 +249,34 @@ def write_reports(
     anchor: str = elo.ANCHOR,
     references: dict[str, float] | None = None,
     title: str = "Evaluation",
+    compared: Dataset | None = None,
 ) -> report.Report:
-    """Rates the folder's games, writes the three reports, and returns their content."""
+    """Rates the folder's games, writes the three reports, and returns their content.
+
+    compared: a dataset whose players are shown beside the agents.
+    """
     rows = sorted(results.read_results(out / RESULTS), key=lambda row: row.game)
+    played = play.collect(
+        out,
+        rows,
+        dataset="" if compared is None else compared.reference,
+        dataset_records=[]
+        if compared is None
+        else dataset_players.records(compared, COMPARED_EPISODES),
+    )
     table = winrates.tabulate(row.as_game() for row in rows)
     lines = standings.standings(table, anchor, references=references)
     content = report.build(
-        table, lines, anchor=anchor, results=rows, folder=out, title=title
+        table,
+        lines,
+        anchor=anchor,
+        results=rows,
+        folder=out,
+        title=title,
+        played=played,
     )
+    if played.pairs:
+        results.write_results(out / ADJUDICATED, played.rows)
     report.write_markdown(content, out / "report.md")
     report.write_json(content, out / "report.json")
     page.write_html(content, out / "report.html")

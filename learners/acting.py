@@ -105,6 +105,8 @@ class Memory:
         rows: unit rows that the observations are cut to. It never shrinks within a game.
         previous: the last action's arguments that are inputs of the network.
         state: the network's memory.
+        value: the outcome expected at the latest action; None if the network has not learned
+            to expect one.
     """
 
     seed: int
@@ -112,6 +114,7 @@ class Memory:
     rows: int
     previous: dict[str, int]
     state: Any
+    value: float | None = None
 
 
 class Actor:
@@ -138,6 +141,10 @@ class Actor:
             if not key.startswith("action/")
         }
         self._arguments = tuple(specs.action_specs(self._settings))
+        # Behaviour cloning alone leaves the value's head untrained; the actor-critics start from a
+        # network that has one.
+        weight = getattr(run.algorithm, "value_weight", 0.0)
+        self._has_value = bool(weight) or behaviour is not None
         self._act = jax.jit(functools.partial(_act, run=run, options=options))
 
     @property
@@ -186,7 +193,7 @@ class Actor:
             name: np.stack([_padded(one[name], name, rows) for one in frames])
             for name in frames[0]
         }
-        actions, states = self._act(
+        actions, states, values = self._act(
             self._params,
             self._behaviour,
             stacked,
@@ -202,6 +209,7 @@ class Actor:
         for i, memory in enumerate(memories):
             one = {name: np.asarray(actions[name][i]) for name in self._arguments}
             memory.step += 1
+            memory.value = float(values[i]) if self._has_value else None
             memory.state = jax.tree.map(lambda leaf, i=i: leaf[i : i + 1], states)
             memory.previous = {
                 name: int(one[name]) for name in rollouts.PREVIOUS if name in one
@@ -247,6 +255,11 @@ class Agent:
         """Begins a game. The race is ignored: observations contain it."""
         self._memory = self._actor.begin(seed)
 
+    @property
+    def value(self) -> float | None:
+        """Returns the outcome that it expected at its latest action; None if it cannot tell."""
+        return self._memory.value
+
     def act(self, observation: Arrays) -> Arrays:
         """Returns the action for an observation of the game."""
         return self._actor.act([observation], [self._memory])[0]
@@ -262,13 +275,14 @@ def _act(
     *,
     run: Run,
     options: Options,
-) -> tuple[Action, Any]:
-    """Returns the actions for frames [F, ...] of F games, and the network's new memories."""
+) -> tuple[Action, Any, jax.Array]:
+    """Returns the actions for frames [F, ...] of F games, the new memories, and values [F]."""
     config = run.algorithm
     network = parameters.merge(params, config.network, config.settings)
     rollout = {name: value[:, None] for name, value in frames.items()}
     latent, own = network.unroll(rollout, states["own"])
-    # `rest` chooses the arguments other than function and delay.
+    # `rest` chooses the arguments other than function and delay, and judges the state: it is the
+    # critic that an actor-critic was trained with.
     rest, rest_latent, after = network, latent, {"own": own}
     if behaviour is not None:
         rest = parameters.merge(behaviour, config.network, config.settings)
@@ -287,7 +301,7 @@ def _act(
         return {name: value[0].astype(jnp.int32) for name, value in action.items()}
 
     action = jax.vmap(one)(latent.vector, rest_latent, seeds, steps)
-    return action, after
+    return action, after, rest.value(rest_latent.vector)
 
 
 def _function_delay(

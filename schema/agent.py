@@ -5,7 +5,7 @@ without `action/*`, and `prev_delay`. Leaves: an action, the keys of `specs.acti
 not know: the game, or how an agent decides.
 """
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from starmill.schema.episode import Arrays
 from starmill.schema.settings import ConverterSettings
@@ -29,3 +29,12 @@ class Agent(Protocol):
 
     def act(self, observation: Arrays) -> Arrays:
         """Returns the action for an observation; its delay says when to ask again."""
+
+
+@runtime_checkable
+class JudgingAgent(Protocol):
+    """An agent that also says how it judges its chances. Agents need not."""
+
+    @property
+    def value(self) -> float | None:
+        """Returns the outcome that it expected at its latest action; None if it cannot tell."""

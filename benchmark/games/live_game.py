@@ -19,15 +19,18 @@ import numpy as np
 
 from starmill.benchmark.games import throttle
 from starmill.benchmark.games.built_in import BuiltIn
+from starmill.benchmark.statistics import material
+from starmill.benchmark.statistics.play_record import PlayRecord, Recorder
+from starmill.benchmark.statistics.refusals import CommandLog, Refusal
 from starmill.converters import episode
 from starmill.converters.observation import Converter
-from starmill.converters.protos import common_pb2, error_pb2, sc2api_pb2
+from starmill.converters.protos import common_pb2, sc2api_pb2
 from starmill.engines import playback
 from starmill.engines.client import Client, Deadlines
 from starmill.engines.game_process import GameProcess
 from starmill.engines.websocket import HOST
 from starmill.schema import errors, specs
-from starmill.schema.agent import Agent
+from starmill.schema.agent import Agent, JudgingAgent
 from starmill.schema.episode import Arrays
 from starmill.schema.game_constants import (
     BUILDS,
@@ -107,7 +110,7 @@ class _Seat:
         throttle: counts the seat's actions.
         due: the loop at which the seat acts next.
         observed_loop: the loop of its latest observation.
-        refused: actions that the game refused.
+        commands: the seat's commands, and which of them the game refused.
         arrays: its latest observation; empty before the first.
     """
 
@@ -117,7 +120,7 @@ class _Seat:
     throttle: throttle.Throttle
     due: int = 0
     observed_loop: int = 0
-    refused: int = 0
+    commands: CommandLog = dataclasses.field(default_factory=CommandLog)
     arrays: Arrays = dataclasses.field(default_factory=dict)
 
 
@@ -182,9 +185,9 @@ class LiveGame:
         return [i for i, seat in enumerate(self._seats) if seat.due <= self.loop]
 
     @property
-    def refused(self) -> tuple[int, ...]:
-        """Returns how many actions of each seat the game refused."""
-        return tuple(seat.refused for seat in self._seats)
+    def refused(self) -> tuple[tuple[Refusal, ...], ...]:
+        """Returns the commands of each seat that the game refused, so far as it has said so."""
+        return tuple(tuple(seat.commands.refused) for seat in self._seats)
 
     def observe(self, number: int) -> Arrays:
         """Returns the seat's observation of the present loop, `prev_delay` included."""
@@ -205,10 +208,9 @@ class LiveGame:
             answer = seat.client.call(
                 sc2api_pb2.Request(action=request), self._deadlines.play
             )
-            results = sc2api_pb2.ResponseAction.FromString(answer).result
-            if all(result != error_pb2.Success for result in results):
+            function = int(action["function"])
+            if seat.commands.note_request(self.loop, function, request, answer):
                 # A refused action is not in the replay, so the converter must forget it.
-                seat.refused += 1
                 seat.converter.memory = memory
         seat.due = seat.throttle.earliest(self.loop + delay)
 
@@ -239,6 +241,22 @@ class LiveGame:
             raise errors.EngineError("the game saved an empty replay")
         return data
 
+    def material(self) -> material.Sides:
+        """Returns what the first seat and its opponent have now, whatever the seat can see.
+
+        It takes the seat's news of refused commands with it, so nobody may act afterwards.
+        """
+        client = self._seats[0].client
+        data = client.call(
+            sc2api_pb2.Request(data=sc2api_pb2.RequestData(unit_type_id=True)),
+            self._deadlines.load,
+        )
+        request = sc2api_pb2.RequestObservation(disable_fog=True)
+        answer = client.call(
+            sc2api_pb2.Request(observation=request), self._deadlines.play
+        )
+        return material.sides(answer, data)
+
     def leave(self) -> None:
         """Leaves the game; its processes can then play another."""
         leave = sc2api_pb2.Request(leave_game=sc2api_pb2.RequestLeaveGame())
@@ -266,6 +284,7 @@ class LiveGame:
         """Fetches and converts the seat's observation; returns the game's own message."""
         seat.client.send_observation()
         answer = seat.client.receive()
+        seat.commands.note_observation(answer)
         if playback.game_loop(answer) == playback.STUB_LOOP:
             # The game has only its result left to report, so the latest arrays stay.
             if not seat.arrays:
@@ -367,25 +386,53 @@ def clients_of(games: Sequence[GameProcess]) -> list[Client]:
     return clients
 
 
+class PlayedGame(NamedTuple):
+    """A whole game.
+
+    Attributes:
+        ending: how it ended.
+        replay: its replay file.
+        records: how each seat played.
+        material: what the first seat and its opponent had at the end; None unless the game
+            reached its last allowed loop.
+    """
+
+    ending: Ending
+    replay: bytes
+    records: tuple[PlayRecord, ...]
+    material: material.Sides | None
+
+
 def play(
     clients: Sequence[Client],
     setup: GameSetup,
     agents: Sequence[Agent],
     deadlines: Deadlines,
-) -> tuple[Ending, bytes]:
-    """Plays one whole game and returns how it ended, with its replay.
+) -> PlayedGame:
+    """Plays one whole game and returns it.
 
     Agents are in the order of the clients. Each is reset with a seed derived from the game's.
     """
     game = LiveGame(clients, setup, [agent.settings for agent in agents], deadlines)
+    recorders = [Recorder(agent.settings) for agent in agents]
     for number, agent in enumerate(agents):
         agent.reset(setup.seed + number, setup.races[number])
     while game.ending is None:
         # Every due seat observes before any acts: moves are simultaneous.
         observations = [(seat, game.observe(seat)) for seat in game.due]
         for seat, observation in observations:
-            game.act(seat, agents[seat].act(observation))
+            agent = agents[seat]
+            action = agent.act(observation)
+            value = agent.value if isinstance(agent, JudgingAgent) else None
+            recorders[seat].note(observation, action, value)
+            game.act(seat, action)
         game.advance()
+    records = tuple(
+        recorder.finish(game.ending.game_loops, refused)
+        for recorder, refused in zip(recorders, game.refused, strict=True)
+    )
+    at_limit = game.ending.reason == "limit"
+    sides = game.material() if at_limit else None
     replay = game.save_replay()
     game.leave()
-    return game.ending, replay
+    return PlayedGame(game.ending, replay, records, sides)

@@ -73,6 +73,7 @@ def check_skirmish_games(rows: Sequence[results.Result]) -> None:
         for row in rows
         if not row.engine.startswith("skirmish ")
         or row.game_loops > limit
+        or row.ending == "adjudicated"
         or (row.ending == "limit" and row.game_loops != limit)
     ]
     if others:

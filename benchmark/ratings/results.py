@@ -10,13 +10,13 @@ import csv
 import dataclasses
 import io
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from starmill.benchmark.ratings import winrates
-from starmill.schema import errors
+from starmill.schema import errors, storage
 
 REQUIRED = ("home", "away", "home_race", "away_race", "outcome")
 _OUTCOMES = {"1": 1, "+1": 1, "1.0": 1, "0": 0, "0.0": 0, "-0": 0, "-1": -1, "-1.0": -1}
@@ -39,7 +39,9 @@ class Result:
         map_name: file name of the map, without folder and ending.
         seed: of the game.
         game_loops: the game's length.
-        ending: "won" or "draw" by the engine; "limit" if it reached its last allowed loop.
+        ending: "won" or "draw" by the engine; "limit" if it reached its last allowed loop;
+            "adjudicated" if it did and `adjudication` decided it, which is never so in
+            strict results.
         attempts: 1, plus one for each crash before.
         engine: name and version.
         replay: path relative to the results' folder; empty if none was kept.
@@ -130,6 +132,12 @@ def read_results(path: Path) -> list[Result]:
         text = {name: row[name] for name in COLUMNS if name not in _INTEGERS}
         out.append(Result(**{**text, **numbers}))  # type: ignore[arg-type]  # split by kind above
     return out
+
+
+def write_results(path: Path, rows: Iterable[Result]) -> None:
+    """Writes rows as a whole file, replacing the file if it exists."""
+    lines = [_line(dataclasses.asdict(row)) for row in rows]
+    storage.write(str(path), b"".join([_header(), *lines]))
 
 
 def has_columns(path: Path) -> bool:

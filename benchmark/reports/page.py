@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from starmill.benchmark.ratings import elo, standings
-from starmill.benchmark.reports import report
+from starmill.benchmark.reports import play, report
 from starmill.pages import charts, document
 from starmill.schema.game_constants import LOOPS_PER_MINUTE, RACES
 
@@ -47,6 +47,7 @@ def _main(content: report.Report, folder: Path) -> str:
         matrix=_matrix(content),
         race_matrix=_race_matrix(content),
         transitivity=html.escape(report.transitivity_text(content)),
+        play=_play(content.play),
         lengths=_lengths(content),
         paper=_plain_table(report.PAPER_HEADINGS, report.paper_rows(), "paper"),
         games=_games(content, folder),
@@ -226,6 +227,32 @@ def _lengths(content: report.Report) -> str:
     limits = sum(game.ending == "limit" for game in content.games)
     note = f"Median {np.median(minutes):.1f} minutes; {limits} reached the time limit."
     return f'<div class="card">{chart}<p class="note" id="lengths">{note}</p></div>'
+
+
+def _play(played: play.Play) -> str:
+    parts = []
+    if played.players:
+        table = _plain_table(play.HEADINGS, play.table_rows(played), "play")
+        refusals = _plain_table(
+            play.REFUSAL_HEADINGS, play.refusal_rows(played), "refusals"
+        )
+        minutes = _plain_table(
+            play.MINUTE_HEADINGS, play.minute_rows(played), "minutes"
+        )
+        parts.append(
+            f'<h2>How they play</h2><p class="note">{html.escape(play.HEADINGS_TEXT)}</p>'
+            f'<div class="card wide">{table}</div>'
+            f"<details><summary>refused commands by kind</summary>{refusals}</details>"
+            f"<details><summary>minute by minute</summary>{minutes}</details>"
+        )
+    if played.pairs:
+        pairs = _plain_table(play.PAIR_HEADINGS, play.pair_rows(played), "adjudicated")
+        parts.append(
+            "<h2>Games at the time limit, adjudicated</h2>"
+            f'<p class="note">{html.escape(play.PAIR_TEXT)}</p>'
+            f'<div class="card wide">{pairs}</div>'
+        )
+    return "".join(parts)
 
 
 def _games(content: report.Report, folder: Path) -> str:

@@ -21,6 +21,8 @@ from starmill.benchmark.ratings import (
     transitivity,
     winrates,
 )
+from starmill.benchmark.reports import play
+from starmill.benchmark.reports.play import Play
 from starmill.schema import storage
 from starmill.schema.game_constants import LOOPS_PER_MINUTE, RACES
 
@@ -38,6 +40,7 @@ class Report:
         games: single games; empty if only outcomes are known.
         folder: replay paths of the games are relative to it.
         about: (name, text) pairs below the title, such as the engine.
+        play: how the agents played; without players if nobody watched.
     """
 
     title: str
@@ -48,6 +51,7 @@ class Report:
     games: tuple[results.Result, ...] = ()
     folder: Path = Path()
     about: tuple[tuple[str, str], ...] = ()
+    play: Play = dataclasses.field(default_factory=Play)
 
     def to_json(self) -> dict[str, Any]:
         """Returns the numbers, for programs; unplayed cells are null."""
@@ -65,6 +69,7 @@ class Report:
             "race_games": self.table.games.tolist(),
             "transitivity": None if cycles is None else dataclasses.asdict(cycles),
             "game_minutes": _length_table(self.games),
+            "play": self.play.to_json(),
             "paper": [dataclasses.asdict(line) for line in paper.agents()],
         }
 
@@ -77,6 +82,7 @@ def build(
     results: Sequence[results.Result] = (),
     folder: Path = Path(),
     title: str = "Evaluation",
+    played: Play | None = None,
 ) -> Report:
     """Returns the report, with agents in the order of their standing."""
     order = [table.index(line.agent) for line in lines]
@@ -102,6 +108,7 @@ def build(
         games=tuple(results),
         folder=folder,
         about=tuple(about),
+        play=Play() if played is None else played,
     )
 
 
@@ -164,8 +171,12 @@ def table_rows(lines: Sequence[standings.Standing]) -> list[tuple[str, ...]]:
 
 def table_text(lines: Sequence[standings.Standing]) -> str:
     """Returns the results table for a terminal."""
-    rows = [HEADINGS, *table_rows(lines)]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(HEADINGS))]
+    return aligned([HEADINGS, *table_rows(lines)])
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Returns rows as lines of text with aligned columns, the first of them to the left."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return "\n".join(
         "  ".join(
             cell.ljust(width) if i == 0 else cell.rjust(width)
@@ -193,6 +204,7 @@ def markdown(report: Report) -> str:
     sides = [f"{name} {race[0].upper()}" for name in agents for race in RACES]
     out += _markdown_table(("", *sides), _race_rows(report, sides))
     out += ["", "## Is one scale enough?", "", transitivity_text(report), ""]
+    out += _play_markdown(report.play)
     lengths = _length_table(report.games)
     if lengths:
         out += ["## Game lengths, minutes", ""]
@@ -204,6 +216,22 @@ def markdown(report: Report) -> str:
     out += ["## The paper's table, for comparison", ""]
     out += _markdown_table(PAPER_HEADINGS, paper_rows())
     return "\n".join(out) + "\n"
+
+
+def _play_markdown(played: Play) -> list[str]:
+    out = []
+    if played.players:
+        out += ["## How they play", "", play.HEADINGS_TEXT, ""]
+        out += _markdown_table(play.HEADINGS, play.table_rows(played))
+        out += ["", "### Refused commands", ""]
+        out += _markdown_table(play.REFUSAL_HEADINGS, play.refusal_rows(played))
+        out += ["", "### Minute by minute", ""]
+        out += _markdown_table(play.MINUTE_HEADINGS, play.minute_rows(played))
+        out.append("")
+    if played.pairs:
+        out += ["## Games at the time limit, adjudicated", "", play.PAIR_TEXT, ""]
+        out += [*_markdown_table(play.PAIR_HEADINGS, play.pair_rows(played)), ""]
+    return out
 
 
 PAPER_HEADINGS = ("Agent", "Robustness", "Elo", "vs very_hard", "vs very_hard by Elo")

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from starmill.benchmark.games import live_game, map_pool, throttle
 from starmill.benchmark.opponents import contestants
 from starmill.benchmark.opponents.contestants import Contestant
+from starmill.benchmark.statistics.files import GameStatistics
 from starmill.benchmark.tournaments import schedule, tournament
 from starmill.engines.pool import Deadlines, Pool, PoolConfig
 from starmill.schema import errors
@@ -87,15 +88,23 @@ class Referee:
         )
         agents = [self._agent(player.name) for player in seats]
         with self._pool.lease(self._executable, len(seats)) as games:
-            ending, replay = live_game.play(
+            game = live_game.play(
                 live_game.clients_of(games), setup, agents, self._config.deadlines
             )
+        statistics = GameStatistics(
+            home=game.records[0],
+            away=game.records[1] if len(game.records) > 1 else None,
+            home_material=game.material.own if game.material else None,
+            away_material=game.material.enemy if game.material else None,
+        )
+        ending = game.ending
         return tournament.Played(
             outcome=-ending.outcomes[0] if swapped else ending.outcomes[0],
             game_loops=ending.game_loops,
             ending=ending.reason,
             engine=self._engine,
-            replay=replay,
+            replay=game.replay,
+            statistics=statistics.swapped() if swapped else statistics,
         )
 
     def _agent(self, name: str) -> Agent:

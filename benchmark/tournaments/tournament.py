@@ -1,7 +1,7 @@
 """Plays a schedule with several workers; every result is on disk before it counts.
 
-In: fixtures, and a function that creates each worker's referee. Out: rows in the store, replays
-beside it, and a list of the games that could not be played.
+In: fixtures, and a function that creates each worker's referee. Out: rows in the store, replays and
+statistics beside it, and a list of the games that could not be played.
 If the engine or the worker dies during a game, the game starts again from its beginning, with
 the same seed. It counts once an attempt reaches the end.
 """
@@ -21,6 +21,8 @@ from typing import NamedTuple, Protocol
 from google.protobuf.message import DecodeError
 
 from starmill.benchmark.ratings import results
+from starmill.benchmark.statistics import files
+from starmill.benchmark.statistics.files import GameStatistics
 from starmill.benchmark.tournaments import schedule
 from starmill.engines import lifeline
 from starmill.schema import errors, storage
@@ -37,6 +39,7 @@ class Played(NamedTuple):
         ending: "won", "draw" or "limit".
         engine: name and version of the game.
         replay: the replay file; empty if none was kept.
+        statistics: how both players played; None if nobody watched.
     """
 
     outcome: int
@@ -44,6 +47,7 @@ class Played(NamedTuple):
     ending: str
     engine: str
     replay: bytes
+    statistics: GameStatistics | None = None
 
 
 class Referee(Protocol):
@@ -113,7 +117,7 @@ def run(
     Args:
         fixtures: the games to play.
         store: receives one row per game.
-        folder: replays go to `replays/` in it.
+        folder: replays go to `replays/` in it, and statistics to `statistics/`.
         digests: contestants' digests by name, for the rows.
         make_referee: called once in each worker; picklable if there is more than one.
         parallel: number of workers; a single one plays in this process.
@@ -154,6 +158,8 @@ def _record(
 ) -> None:
     fixture = task.fixture
     replay = f"replays/{fixture.game}.SC2Replay" if played.replay else ""
+    if played.statistics is not None:
+        files.write(folder, fixture.game, played.statistics)
     if replay:
         # The replay comes first: a row in the store promises that the file exists.
         storage.write(str(folder / replay), played.replay)

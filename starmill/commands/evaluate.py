@@ -8,11 +8,13 @@ from pathlib import Path
 from starmill import progress
 from starmill.benchmark import evaluation
 from starmill.benchmark.ratings import elo, references
-from starmill.benchmark.reports import report
+from starmill.benchmark.reports import play, report
 from starmill.benchmark.tournaments import referee, tournament
 from starmill.engines import installation
 from starmill.schema import errors
 from starmill.schema.game_constants import LOOPS_PER_MINUTE
+from starmill.schema.loader import dataset
+from starmill.schema.loader.dataset import Dataset
 
 EXAMPLES = """\
   starmill evaluate --agent runs/bc --opponents very_hard --games 18 --out eval/bc
@@ -82,6 +84,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=tuple(references.BY_NAME),
         help="rate against fixed ratings: the paper's, or those of the embedded game's opponents",
     )
+    add(
+        "--compare",
+        metavar="DATASET",
+        help="show how this dataset's players play beside the agents: commands, bank, attacks",
+    )
     add("--title", default="Evaluation", help="title of the reports (%(default)s)")
     add(
         "--resume",
@@ -114,6 +121,8 @@ def run(args: argparse.Namespace) -> int:
         )
     if args.resume and not (args.out / evaluation.RESULTS).is_file():
         raise errors.ConfigError(f"--resume: there are no results in {args.out}")
+    # Opened first, so that a mistyped path does not wait for the games.
+    compared = None if args.compare is None else dataset.open_dataset(args.compare)
     plan = evaluation.plan(
         config, referee.available_maps(config.root, config.game_version)
     )
@@ -136,7 +145,7 @@ def run(args: argparse.Namespace) -> int:
 
     with progress.Progress("evaluate", len(plan.fixtures), "games", lambda: done[0]):
         failures = evaluation.run(plan, args.out, parallel=args.parallel, progress=note)
-    return _report(args, anchor, failures)
+    return _report(args, anchor, failures, compared)
 
 
 def max_minutes(asked: float | None, fixed: str | None) -> float:
@@ -164,7 +173,10 @@ def _anchor(asked: str | None, plan: evaluation.EvaluationPlan) -> str:
 
 
 def _report(
-    args: argparse.Namespace, anchor: str, failures: list[tournament.Failure]
+    args: argparse.Namespace,
+    anchor: str,
+    failures: list[tournament.Failure],
+    compared: Dataset | None,
 ) -> int:
     for failure in failures:
         print(f"not played: {failure.fixture.game}: {failure.reason}", file=sys.stderr)
@@ -173,9 +185,18 @@ def _report(
         return 1
     fixed = references.BY_NAME[args.references]() if args.references else None
     content = evaluation.write_reports(
-        args.out, anchor=anchor, references=fixed, title=args.title
+        args.out,
+        anchor=anchor,
+        references=fixed,
+        title=args.title,
+        compared=compared,
     )
     print(report.table_text(content.lines))
+    if content.play.players:
+        print(f"\n{report.aligned(play.telling_table(content.play))}")
+    if content.play.pairs:
+        rows = [play.PAIR_HEADINGS, *play.pair_rows(content.play)]
+        print(f"\n{report.aligned(rows)}")
     for line in content.lines:
         for note in line.notes:
             print(f"{line.agent}: {note}", file=sys.stderr)

@@ -1,6 +1,7 @@
 """`starmill evaluate` on the embedded game, from the command line to the reports."""
 
 import json
+import shutil
 
 import pytest
 
@@ -54,6 +55,44 @@ def test_games_rows_replays_and_reports_are_there(played):
         assert (played / name).stat().st_size > 500
     data = json.loads((played / "report.json").read_text())
     assert set(data["order"]) == {"random", "rush", "very_easy"}
+
+
+def test_every_game_has_statistics_and_the_reports_show_them(played):
+    for row in rows(played):
+        assert (played / "statistics" / f"{row.game}.json").is_file()
+    data = json.loads((played / "report.json").read_text())["play"]
+    # The game's own AI has no record: nobody sees its commands.
+    assert set(data["agents"]) == {"random", "rush"}
+    assert data["agents"]["random"]["games"] == 4
+    assert data["agents"]["random"]["refused_share"] > 0.5
+    assert data["agents"]["rush"]["limit_games"] == 4
+    assert data["agents"]["rush"]["enemy_structures"] >= 1
+    assert len(data["adjudicated"]) == 3
+    assert all(pair["strict"] == [0, 2, 0] for pair in data["adjudicated"])
+    assert all(pair["scored"] == 2 for pair in data["adjudicated"])
+    adjudicated = results.read_results(played / "adjudicated.csv")
+    assert {row.ending for row in adjudicated} == {"adjudicated"}
+    for name in ("report.md", "report.html"):
+        text = (played / name).read_text()
+        assert "How they play" in text
+        assert "adjudicated" in text
+
+
+def test_results_of_earlier_versions_have_no_statistics_and_still_open(
+    played, tmp_path, capsys
+):
+    out = tmp_path / "out"
+    shutil.copytree(played, out)
+    shutil.rmtree(out / "statistics")
+    (out / "adjudicated.csv").unlink()
+    assert evaluate(out) == 0
+    assert rows(out) == rows(played)
+    data = json.loads((out / "report.json").read_text())
+    assert data["play"]["agents"] == {}
+    assert data["play"]["games_without_statistics"] == 6
+    assert not (out / "adjudicated.csv").exists()
+    assert "How they play" not in (out / "report.md").read_text()
+    assert "Refused" not in capsys.readouterr().out
 
 
 def test_the_same_seed_gives_the_same_games_with_two_workers(played, tmp_path):

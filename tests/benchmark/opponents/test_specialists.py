@@ -64,7 +64,9 @@ def play():
         )
         with pool.lease(pool.installation.newest(), 1) as games:
             clients = live_game.clients_of(games)
-            ending, _ = live_game.play(clients, setup, [player], live_game.DEADLINES)
+            ending = live_game.play(
+                clients, setup, [player], live_game.DEADLINES
+            ).ending
         return player, ending
 
     yield run
