@@ -11,7 +11,7 @@ export UV_SYSTEM_CERTS := 1
 export UV_NATIVE_TLS := 1
 export PIP_NO_CACHE_DIR := 1
 
-.PHONY: setup reference burnysc2 clients test slow demo perf fuzz fuzz-server soak lint clean
+.PHONY: setup reference burnysc2 clients test slow first-hour demo perf fuzz fuzz-server soak lint clean
 
 DEMO_GAMES ?= 12
 DEMO_FRAMES ?= 20000
@@ -65,6 +65,10 @@ clients: .venv-clients/.installed
 
 fuzz-server: setup
 	$(BIN)/python -m tests.engines.skirmish.server.fuzz_requests --requests $(or $(REQUESTS),50000)
+
+# What a new user does: a wheel in an empty environment, then each extra and the quickstart.
+first-hour: setup
+	$(BIN)/python -m tests.first_hour $(ARGS)
 
 lint: setup
 	./check --no-tests
