@@ -75,12 +75,14 @@ S3 = ["s3fs>=2024.6"]
 GCP = ["apache-beam[gcp]>=2.77,<3", "gcsfs>=2024.6"]
 ALL = [*GENERATE, *LEARNERS, *TENSORFLOW, *S3, *GCP]
 DEV = [
+    "datasets",
     "duckdb",
     "grain",
     "gymnasium>=1.0",
     "hypothesis",
     "import-linter",
     "matplotlib",
+    "mlcroissant",
     "moto[server]",
     "mypy",
     "pandas",
