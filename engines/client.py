@@ -12,6 +12,7 @@ caller can thus convert one observation while the game computes the next.
 import dataclasses
 import time
 from collections.abc import Callable
+from typing import Protocol
 
 from google.protobuf.message import DecodeError
 
@@ -53,11 +54,22 @@ class Deadlines:
                 )
 
 
+class Watcher(Protocol):
+    """Sees every request and every answer before the client looks at it."""
+
+    def sent(self, request: sc2api_pb2.Request) -> None:
+        """Takes note of a request, its id included, that is about to be sent."""
+
+    def received(self, data: bytes) -> None:
+        """Takes note of the whole answer to the latest request."""
+
+
 class Client:
     """Sends requests to a game, one at a time, and receives the answers.
 
     Attributes:
         status: value of the game's Status enum in the latest answer.
+        watcher: sees what is sent and received; None for nobody.
     """
 
     def __init__(self, connection: Connection, deadlines: Deadlines) -> None:
@@ -66,6 +78,7 @@ class Client:
         self._count = 0
         self._waiting: tuple[str, float] | None = None
         self.status: int = sc2api_pb2.unknown
+        self.watcher: Watcher | None = None
 
     @classmethod
     def connect(
@@ -107,6 +120,8 @@ class Client:
         request.id = self._count
         deadline = time.monotonic() + timeout_seconds
         self._waiting = kind, deadline
+        if self.watcher is not None:
+            self.watcher.sent(request)
         self._connection.send(request.SerializeToString(), deadline)
 
     def receive(self) -> bytes:
@@ -116,6 +131,8 @@ class Client:
         kind, deadline = self._waiting
         data = self._connection.receive(deadline)
         self._waiting = None
+        if self.watcher is not None:
+            self.watcher.received(data)
         try:
             return self._content(kind, data)
         except DecodeError as error:

@@ -93,6 +93,11 @@ class Pool:
         # Oldest first.
         self._idle: collections.deque[GameProcess] = collections.deque()
 
+    @property
+    def folder(self) -> Path:
+        """Holds what belongs to the games; its name is on their command lines."""
+        return self._spawner.folder
+
     @contextlib.contextmanager
     def lease(
         self, executable: Executable, count: int = 1

@@ -27,6 +27,10 @@ _EXIT_CLOSED_PIPE = 141  # 128 + SIGPIPE
 COMMANDS: dict[str, tuple[str, str]] = {
     "doctor": ("doctor", "check what works on this machine"),
     "skirmish": ("skirmish", "install or play the embedded game, or record a ladder"),
+    "conformance": (
+        "conformance",
+        "check what starmill assumes of the game, against the game given",
+    ),
     "download": ("download", "download replay packs from Blizzard's API"),
     "index": ("index", "index replays in a Parquet file, one row each"),
     "select": (
