@@ -91,17 +91,22 @@ def play_own(
     side: int,
     settings: ConverterSettings,
     on_start: Callable[[Recording], None],
+    has_ended: Callable[[], bool],
 ) -> None:
     """Plays a side as the pipeline does, to the end of the replay.
 
     on_start: gets the recording before the first observation, so that what was recorded before
         an error is not lost.
+    has_ended: whether the game's latest status says that the replay has ended.
     """
     recording = Recording(player.load(replay.data, side, settings))
     on_start(recording)
     for loop, observed in player.stream(replay.frames.get(side, [])):
         recording.add(loop, observed.player)
     last = playback.parse_observation(recording[len(recording) - 1])
+    if not last.ended and has_ended():
+        recording.end = last  # without a result, but nothing is left to play
+        return
     if not last.ended:
         player.send_step(max(1, replay.duration_loops - last.loop) + 1)
         player.finish_step()

@@ -1,6 +1,6 @@
 """A run's report as JSON and as an HTML page, fit to be attached to a public bug report.
 
-In: a `trial.Report`. Out: texts. They name versions, maps and what was found out; folders, files,
+In: a `Report`. Out: texts. They name versions, maps and what was found out; folders, files,
 the machine and players are replaced, wherever a message may have named them.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 
 from starmill.engines.conformance import assumptions
 from starmill.engines.conformance.ledger import BROKEN, HELD, Entry
-from starmill.engines.conformance.trial import Report
+from starmill.engines.conformance.records import Report
 from starmill.pages import document
 from starmill.version import __version__
 

@@ -11,12 +11,11 @@ import dataclasses
 import platform
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 from starmill.converters.protos import sc2api_pb2
 from starmill.engines import installation
-from starmill.engines.client import Deadlines
 from starmill.engines.conformance import (
     comparison,
     live,
@@ -26,14 +25,15 @@ from starmill.engines.conformance import (
     requests,
 )
 from starmill.engines.conformance.laboratory import Laboratory
-from starmill.engines.conformance.ledger import Entry, Ledger
+from starmill.engines.conformance.ledger import Ledger
 from starmill.engines.conformance.recording import Recording, Replay
+from starmill.engines.conformance.records import Options, Playback, Report
 from starmill.engines.conformance.transcript import Total, Transcript
 from starmill.engines.game_process import Executable
 from starmill.engines.playback import Player
 from starmill.engines.replays import replay_file
 from starmill.schema import errors
-from starmill.schema.settings import UNPLUGGED, ConverterSettings
+from starmill.schema.settings import ConverterSettings
 
 SIDES = (1, 2)
 # Besides one for each replay: single requests, two processes, a live game.
@@ -42,7 +42,7 @@ _ABANDONED_STEPS = 2
 # docs/scale.md: sides of the whole dataset, and loops and steps of an average one.
 _BUILD_SIDES, _SIDE_LOOPS, _SIDE_STEPS = 2_800_000, 15_000, 1_250
 _OBSERVATIONS_PER_STEP = 2
-_PLAYBACK = (
+PLAYBACK_ASSUMPTIONS = (
     "start.accepts",
     "start.loop_zero",
     "start.player",
@@ -68,71 +68,6 @@ _PLAYBACK = (
     "arrays.convert",
     "arrays.two_ways",
 )
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Options:
-    """What is tested, and with what.
-
-    Attributes:
-        root: folder of the installation, or `installation.SKIRMISH`.
-        files: replays; at most `most_replays` that can be played are used.
-        most_replays: how many replays are played.
-        deadlines: how long the game may take.
-        max_growth_bytes: how much a process may grow over the run, as in `PoolConfig`.
-        reference_python: a Python 3.10 with the pysc2 4.0.0 wheel; None for no comparison.
-        settings: of the converter.
-    """
-
-    root: str
-    files: Sequence[Path]
-    most_replays: int = 10
-    deadlines: Deadlines = Deadlines()
-    max_growth_bytes: int = 1 << 30
-    reference_python: str | None = None
-    settings: ConverterSettings = UNPLUGGED
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Playback:
-    """A replay of the run.
-
-    Attributes:
-        name: the first digits of its sha256.
-        game_version: like "4.9.2.74741"; "" if unknown.
-        map_name: the map's English title; "" if unknown.
-        loops: duration by the header.
-        steps: kept steps of both players.
-        note: why it was not played; "" if it was.
-    """
-
-    name: str
-    game_version: str
-    map_name: str
-    loops: int
-    steps: int
-    note: str
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Report:
-    """What a run found out.
-
-    Attributes:
-        engine: like "skirmish 4.9.2.74741".
-        versions: the versions that are installed, as a text.
-        entries: one for each assumption.
-        measured: by the ids of `assumptions.measurements`.
-        playbacks: one for each replay that was looked at.
-        secrets: words that reports must not contain, such as names of players and folders.
-    """
-
-    engine: str
-    versions: str
-    entries: tuple[Entry, ...]
-    measured: dict[str, float]
-    playbacks: tuple[Playback, ...]
-    secrets: tuple[str, ...]
 
 
 def run(options: Options, on_stage: Callable[[str], None] = lambda _: None) -> Report:
@@ -177,7 +112,7 @@ class _Trial:
         for replay in replays:
             self._on_stage(f"replay {replay.name}")
             steps = self._steps
-            with lab.stage(f"replay {replay.name}", _PLAYBACK):
+            with lab.stage(f"replay {replay.name}", PLAYBACK_ASSUMPTIONS):
                 self._play(replay)
             playbacks.append(_played(replay, self._steps - steps))
         lab.ledger.skip(["start.fog"], "no enemy came into view in these replays")
@@ -273,11 +208,17 @@ class _Trial:
             def on_start(started: Recording) -> None:
                 stack.callback(started.close)
                 recordings.append(started)
-                bench.transcript.history.clear()
-                bench.transcript.totals.clear()
+                bench.transcript.start_over()
 
             try:
-                recording.play_own(Player(bench.game), replay, side, settings, on_start)
+                recording.play_own(
+                    Player(bench.game),
+                    replay,
+                    side,
+                    settings,
+                    on_start,
+                    lambda: bench.transcript.status == sc2api_pb2.ended,
+                )
             finally:
                 if recordings:
                     self._check_messages(recordings[0], replay, side)
@@ -379,6 +320,9 @@ class _Trial:
             out["convert_milliseconds"] = 1000 * self._convert_seconds / self._steps
             out["loops_per_step"] = step.loops / self._steps
             out["build_core_hours"] = build_core_hours(out)
+        load = self._totals.get("start_replay")
+        if load:
+            out["load_seconds"] = load.seconds / load.count
         if self._lab.largest_bytes:
             out["process_bytes"] = self._lab.largest_bytes
         growth = self._lab.growth_bytes()

@@ -9,6 +9,7 @@ from starmill.engines import installation
 from starmill.engines.client import Deadlines
 from starmill.engines.conformance import report, trial
 from starmill.engines.conformance.ledger import BROKEN
+from starmill.engines.conformance.records import Options, Report
 from starmill.schema import errors, storage
 
 EXAMPLES = """\
@@ -87,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
     return 0 if report.is_conformant(found) else 1
 
 
-def _options(args: argparse.Namespace) -> trial.Options:
+def _options(args: argparse.Namespace) -> Options:
     root = args.sc2 or os.environ.get("SC2PATH")
     if not root:
         raise errors.ConfigError(
@@ -109,7 +110,7 @@ def _options(args: argparse.Namespace) -> trial.Options:
             )
     if root != installation.SKIRMISH:
         root = str(Path(root).expanduser())
-    return trial.Options(
+    return Options(
         root=root,
         files=files,
         most_replays=args.most,
@@ -118,7 +119,7 @@ def _options(args: argparse.Namespace) -> trial.Options:
     )
 
 
-def _print(found: trial.Report, out: Path) -> None:
+def _print(found: Report, out: Path) -> None:
     content = report.to_json(found)
     for entry in content["assumptions"]:
         if entry["state"] == BROKEN:

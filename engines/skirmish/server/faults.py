@@ -16,11 +16,14 @@ import dataclasses
 import hashlib
 import json
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+from starmill.engines.skirmish.server import alterations
 from starmill.schema import errors
 
 VARIABLE = "STARMILL_SKIRMISH_FAULTS"
@@ -39,11 +42,17 @@ KINDS = {
     "stub": "sends a last observation with loop 2**32 - 1, a result and nothing else",
     "short": "ends the replay early, with a result",
 }
+# Faults of the whole process: they apply to every process, whatever else the rule says.
+PROCESS_KINDS = {
+    "orphan": "starts a process outside of its process group",
+    "no_quit": "does not end when its client quits",
+}
 CRASH_EXIT_CODE = 139  # what a shell reports for a segmentation fault
 _GARBAGE = b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x00garbage"
 _ID_TAG = b"\x88\x06"  # of Response.id, a varint
 _MEGABYTE = 1 << 20
 _HANG_SECONDS = 3600.0
+_ORPHAN_SECONDS = 60
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -51,7 +60,7 @@ class Rule:
     """One fault, and when it happens.
 
     Attributes:
-        kind: a key of KINDS.
+        kind: a key of KINDS, PROCESS_KINDS or `alterations.KINDS`.
         loop: the game loop from which on it happens; 0 for the first step.
         replay: a prefix of the replay's sha256, or its number, from 0, in the order in which this
             installation first saw replays; None for all replays.
@@ -63,6 +72,8 @@ class Rule:
             machine and in any order.
         seconds: for `slow`, how long each answer is delayed.
         megabytes: for `leak`, how much each answer allocates.
+        from_start: whether it applies before the first replay or game too, from the start of the
+            process on, whatever `replay`, `player` and `attempts` say.
     """
 
     kind: str
@@ -73,11 +84,13 @@ class Rule:
     probability: float = 1.0
     seconds: float = 1.0
     megabytes: int = 16
+    from_start: bool = False
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
+        kinds = {**KINDS, **PROCESS_KINDS, **alterations.KINDS}
+        if self.kind not in kinds:
             raise errors.ConfigError(
-                f"faults: expected a kind of {sorted(KINDS)}, found {self.kind!r}"
+                f"faults: expected a kind of {sorted(kinds)}, found {self.kind!r}"
             )
         if not 0.0 <= self.probability <= 1.0:
             raise errors.ConfigError(
@@ -115,9 +128,10 @@ class FaultInjector:
         self._rules = rules
         self._seed = seed
         self._state_dir = state_dir
-        self._active: Rule | None = None
+        self._active = next((rule for rule in rules if rule.from_start), None)
         self._loop = 0
         self._leaked: list[bytes] = []
+        self._history = alterations.History()
 
     @classmethod
     def load(
@@ -145,7 +159,9 @@ class FaultInjector:
         return cls(rules, seed=int(content.get("seed", 0)), state_dir=state)
 
     def at_start(self) -> None:
-        """Exits if a rule says that this process does not start."""
+        """Exits, or starts another process, if a rule says so."""
+        if any(rule.kind == "orphan" for rule in self._rules):
+            _start_orphan()
         if not any(rule.kind == "no_start" for rule in self._rules):
             return
         process = self._count("processes")
@@ -162,6 +178,8 @@ class FaultInjector:
         """
         self._active = None
         self._loop = 0
+        self._history.replays += 1
+        self._history.actions, self._history.camera = [], None
         if all(rule.kind == "no_start" for rule in self._rules):
             return
         attempt = self._count(f"{replay}-{player}") if replay else 1
@@ -223,6 +241,8 @@ class FaultInjector:
             case "hang":
                 while True:
                     time.sleep(_HANG_SECONDS)
+            case kind if kind in alterations.KINDS:
+                client.send(alterations.alter(kind, payload, self._history))
             case _:
                 if rule.kind == "slow":
                     time.sleep(rule.seconds)
@@ -231,6 +251,11 @@ class FaultInjector:
                     self._leaked.append(b"\x01" * (rule.megabytes * _MEGABYTE))
                 client.send(payload)
         return True
+
+    def at_quit(self) -> None:
+        """Waits if a rule says that this process does not end when its client quits."""
+        if any(rule.kind == "no_quit" for rule in self._rules):
+            time.sleep(_HANG_SECONDS)
 
     def _applies(
         self, index: int, rule: Rule, replay: str, player: int, attempt: int
@@ -264,6 +289,14 @@ class FaultInjector:
             while not file.read_text():  # another process is writing it now
                 time.sleep(0.01)
         return int(file.read_text())
+
+
+def _start_orphan() -> None:
+    # It names the process's arguments, as a helper of the real game would, and ends by itself.
+    code = f"import time; time.sleep({_ORPHAN_SECONDS})"
+    subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", code, *sys.argv[1:]], start_new_session=True
+    )
 
 
 def _rule(entry: dict[str, Any]) -> Rule:

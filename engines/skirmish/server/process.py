@@ -169,6 +169,7 @@ class Server:
                 payload += _ID_TAG + protobuf.varint(request_id)
             if not self._injector.send(client, payload, request_id) or done:
                 break
+        self._injector.at_quit()
         if self._session is not None:
             self._session.close()
 
