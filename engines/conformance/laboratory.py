@@ -40,6 +40,14 @@ class Bench(NamedTuple):
 
 @dataclasses.dataclass
 class _Memory:
+    """Resident memory of one process.
+
+    Attributes:
+        first_bytes: after its first replay.
+        latest_bytes: after its latest replay.
+        replays: how many it has played.
+    """
+
     first_bytes: int
     latest_bytes: int
     replays: int

@@ -54,6 +54,16 @@ class Entry:
 
 @dataclasses.dataclass
 class _Account:
+    """What was found out about one assumption so far.
+
+    Attributes:
+        confirmed: how often it was confirmed.
+        contradicted: how often it was contradicted.
+        detail: of the first contradiction.
+        reason: why it is not checked, if it is not.
+        evidence: of the first contradiction.
+    """
+
     confirmed: int = 0
     contradicted: int = 0
     detail: str = ""

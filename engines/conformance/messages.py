@@ -36,7 +36,12 @@ _MOST = 0.9
 
 @dataclasses.dataclass
 class _Share:
-    """How many of the cases agree, over a whole playback."""
+    """How many of the cases agree, over a whole playback.
+
+    Attributes:
+        agreeing: cases that agree.
+        cases: all cases.
+    """
 
     agreeing: int = 0
     cases: int = 0

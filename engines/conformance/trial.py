@@ -335,6 +335,13 @@ class _Trial:
 
 @dataclasses.dataclass(frozen=True)
 class _Own:
+    """A side played as the pipeline plays it.
+
+    Attributes:
+        recording: its observations.
+        is_reused: whether the process had played other replays before.
+    """
+
     recording: Recording
     is_reused: bool
 
