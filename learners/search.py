@@ -3,10 +3,23 @@
 In: a `Model` as three functions over latents, and root latents [B, D]. Out: one action for each
 root. The tree acts on K slots. Each node's embedding says what its slots mean, so plain mctx can
 search an action space of any size (Hubert et al. 2021).
+
+The search decides between functions; each comes with one delay. Samples of the same function are one
+slot whose prior is their number, so that the priors are those of the policy that acts without a
+search. Values are weighed on the fixed scale from a loss to a win:
+
+    improved policy = softmax(log prior + scale * (Q - LOSS) / (WIN - LOSS))
+
+where `scale` is mctx's, 5 before any visit. A difference in Q of 1, half of what can be at stake, thus
+weighs as much as a prior 12 times as high, and differences that are noise weigh nothing. The action
+is a sample of this policy. Where Q does not differ, it is a sample of the policy itself.
 Paper: "MuZero Supervised with MCTS at inference time": 20 sampled actions.
+Departs: mctx rescales the Q of each node to [0, 1] from the lowest to the highest, which makes any
+difference decisive; and it takes the best action, which turns a policy into its likeliest action.
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -19,6 +32,10 @@ from starmill.learners.networks.network import Network
 from starmill.schema import errors
 
 Actions = Any  # a pytree of arrays, [B, ...] or [B, K, ...]
+# Outcomes, between which all values lie. Predicted ones are cut to this range.
+LOSS, WIN = -1.0, 1.0
+# mctx's weight of a value on a scale of length 1, for each of 50 visits and more.
+_VALUE_SCALE = 0.1
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -29,11 +46,13 @@ class SearchConfig:
         actions: K, the actions sampled at each node (paper: 20).
         simulations: of each search.
         depth: the tree's greatest depth; None to let the simulations alone limit it.
+        noise: 1 to sample the improved policy, 0 to take its likeliest action.
     """
 
     actions: int = 20
     simulations: int = 32
     depth: int | None = None
+    noise: float = 1.0
 
     def __post_init__(self) -> None:
         """Checks ranges."""
@@ -48,9 +67,9 @@ class Model(NamedTuple):
     """What a search knows of the game.
 
     Attributes:
-        sample: (key, hidden, k) -> k actions [B, k, ...] from the proposal beta, and
-            log(pi / beta) of each, [B, k].
-        value: (hidden) -> [B].
+        sample: (key, hidden, k) -> k actions [B, k, ...] from the policy, and a label of
+            each, int32 [B, k]. Actions of the same label are merged into the first of them.
+        value: (hidden) -> [B], from LOSS to WIN.
         step: (hidden, action) -> the next hidden, the reward [B] and the discount [B].
     """
 
@@ -65,11 +84,14 @@ class Result(NamedTuple):
     Attributes:
         action: the best action of each root, [B, ...].
         actions: the actions that were sampled at the root, [B, K, ...].
-        weights: how likely the improved policy finds them, [B, K].
+        priors: how likely the policy finds each, [B, K]: the share of its label in the samples,
+            and 0 for slots that were merged into another.
+        weights: how likely the improved policy finds each, [B, K].
     """
 
     action: Actions
     actions: Actions
+    priors: jax.Array
     weights: jax.Array
 
 
@@ -80,12 +102,15 @@ def search(
     root_key, search_key = jax.random.split(key)
 
     def expand(key: jax.Array, hidden: jax.Array) -> tuple[Actions, jax.Array]:
-        actions, log_ratio = model.sample(key, hidden, config.actions)
-        return actions, log_ratio - jnp.log(config.actions)
+        actions, labels = model.sample(key, hidden, config.actions)
+        return actions, merged_priors(labels)
 
-    actions, prior = expand(root_key, hidden)
+    def value(hidden: jax.Array) -> jax.Array:
+        return jnp.clip(model.value(hidden), LOSS, WIN)
+
+    actions, priors = expand(root_key, hidden)
     root = mctx.RootFnOutput(
-        prior_logits=prior, value=model.value(hidden), embedding=(hidden, actions)
+        prior_logits=_logits(priors), value=value(hidden), embedding=(hidden, actions)
     )
 
     def recurrent(
@@ -93,12 +118,12 @@ def search(
     ) -> tuple[mctx.RecurrentFnOutput, Any]:
         hidden, actions = embedding
         hidden, reward, discount = model.step(hidden, _pick(actions, slot))
-        actions, prior = expand(key, hidden)
+        actions, priors = expand(key, hidden)
         output = mctx.RecurrentFnOutput(
             reward=reward,
             discount=discount,
-            prior_logits=prior,
-            value=model.value(hidden),
+            prior_logits=_logits(priors),
+            value=value(hidden),
         )
         return output, (hidden, actions)
 
@@ -108,19 +133,36 @@ def search(
         root,
         recurrent,
         num_simulations=config.simulations,
+        invalid_actions=priors == 0,
         max_depth=config.depth,
+        qtransform=functools.partial(
+            mctx.qtransform_completed_by_mix_value,
+            rescale_values=False,
+            value_scale=_VALUE_SCALE / (WIN - LOSS),
+        ),
         max_num_considered_actions=config.actions,
-        # The slots are samples already, and noise on top would sample twice.
-        gumbel_scale=0.0,
+        gumbel_scale=config.noise,
     )
-    return Result(_pick(actions, output.action), actions, output.action_weights)
+    return Result(_pick(actions, output.action), actions, priors, output.action_weights)
+
+
+def merged_priors(labels: jax.Array) -> jax.Array:
+    """Returns each label's share of the samples [B, K] in its first slot; 0 in the others."""
+    same = labels[:, :, None] == labels[:, None, :]
+    before = jnp.tril(jnp.ones(same.shape[1:], bool), k=-1)
+    is_first = ~(same & before).any(-1)
+    return jnp.where(is_first, same.mean(-1), 0.0)
+
+
+def _logits(priors: jax.Array) -> jax.Array:
+    return jnp.where(priors > 0, jnp.log(jnp.maximum(priors, 1e-9)), layers.MASKED)
 
 
 def network_model(network: Network, temperature: jax.Array | float) -> Model:
     """Returns the model of a network with a latent model; actions are (function, delay).
 
-    Proposals are drawn at `temperature`. Rewards within a search are 0 and nothing is
-    discounted, as in the targets that `muzero` trains on.
+    The policy is the one that acts without a search, at the same temperature. Rewards within a
+    search are 0 and nothing is discounted, as in the targets that `muzero` trains on.
     """
     heads = network.policy
 
@@ -128,14 +170,9 @@ def network_model(network: Network, temperature: jax.Array | float) -> Model:
         first, second = jax.random.split(key)
         logits = heads.function_logits(hidden)
         function = layers.choose_many(first, logits / temperature, k)
-        ratio = jax.nn.log_softmax(logits) - jax.nn.log_softmax(logits / temperature)
         delays = heads.delay_logits(hidden[:, None], function)
-        delay_ratio = jax.nn.log_softmax(delays)
-        delay_ratio -= jax.nn.log_softmax(delays / temperature)
         delay = layers.choose_many(second, delays / temperature, 1)
-        log_ratio = jnp.take_along_axis(ratio, function, axis=-1)
-        log_ratio += jnp.take_along_axis(delay_ratio, delay, axis=-1)[..., 0]
-        return (function, delay[..., 0] + 1), log_ratio
+        return (function, delay[..., 0] + 1), function
 
     def step(
         hidden: jax.Array, action: Actions

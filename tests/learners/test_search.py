@@ -22,7 +22,7 @@ def _toy_model(logits):
     def sample(key, hidden, k):
         shape = (len(hidden), k)
         actions = jax.random.categorical(key, jnp.asarray(logits), shape=shape)
-        return actions, jnp.zeros(shape)
+        return actions, actions
 
     def step(hidden, action):
         moves, lucky = hidden[:, 0], hidden[:, 1]
@@ -50,50 +50,113 @@ def test_finds_the_one_line_that_wins():
 
 
 def test_one_move_ahead_it_is_the_best_sampled_action():
-    """A bandit: the answer is the highest reward among the sampled slots, exactly."""
-    rewards = jnp.asarray(np.random.default_rng(0).normal(size=ACTIONS), jnp.float32)
+    """A bandit: the answer is the highest reward among the sampled slots, exactly.
+
+    Each action is as likely as the next, and the rewards differ by more than chance gives an
+    action of eight samples.
+    """
+    rewards = jnp.asarray([-1.0, 0.0, 1.0, -0.6, 0.5, -0.2])
 
     def sample(key, hidden, k):
         actions = jax.random.randint(key, (len(hidden), k), 0, ACTIONS)
-        return actions, jnp.zeros(actions.shape)
+        # Every sample counts as an action of its own, so that all priors are the same.
+        return actions, jnp.broadcast_to(jnp.arange(k), actions.shape)
 
     def step(hidden, action):
         return hidden, rewards[action], jnp.zeros(len(hidden))
 
     model = search.Model(sample, lambda hidden: jnp.zeros(len(hidden)), step)
-    config = search.SearchConfig(actions=8, simulations=64)
+    config = search.SearchConfig(actions=8, simulations=64, noise=0.0)
     found = jax.jit(lambda key: search.search(key, jnp.zeros((32, 1)), model, config))(
         jax.random.key(3)
     )
     np.testing.assert_allclose(rewards[found.action], rewards[found.actions].max(-1))
 
 
-def test_network_proposals_have_the_right_ratio():
+def _bandit(prior, rewards):
+    """One move decides; the policy and the true value of each action are known."""
+    logits, rewards = jnp.log(jnp.asarray(prior)), jnp.asarray(rewards, jnp.float32)
+
+    def sample(key, hidden, k):
+        actions = jax.random.categorical(key, logits, shape=(len(hidden), k))
+        return actions, actions
+
+    def step(hidden, action):
+        return hidden, rewards[action], jnp.zeros(len(hidden))
+
+    return search.Model(sample, lambda hidden: jnp.zeros(len(hidden)), step)
+
+
+def _choices(model, count=2000, **config):
+    run = jax.jit(
+        lambda key: search.search(
+            key, jnp.zeros((count, 1)), model, search.SearchConfig(**config)
+        )
+    )
+    return jax.tree.map(np.asarray, run(jax.random.key(7)))
+
+
+def test_a_prior_is_not_overruled_by_a_difference_that_is_noise():
+    """The likely action is worth 1e-5 less than the other two."""
+    result = _choices(_bandit([0.9, 0.06, 0.04], [0.3, 0.30001, 0.30001]))
+    shares = np.bincount(result.action, minlength=3) / len(result.action)
+    # Within four standard errors of the policy's own shares.
+    np.testing.assert_allclose(shares, [0.9, 0.06, 0.04], atol=4 * (0.09 / 2000) ** 0.5)
+    likely = (result.weights * (result.actions == 0)).sum(-1)
+    assert likely.mean() == pytest.approx(0.9, abs=0.01)
+    greedy = _choices(
+        _bandit([0.9, 0.06, 0.04], [0.3, 0.30001, 0.30001]), count=200, noise=0.0
+    )
+    assert (greedy.action == 0).mean() > 0.99
+
+
+def test_a_difference_that_matters_overrules_the_prior():
+    result = _choices(_bandit([0.6, 0.4], [-1.0, 1.0]), simulations=64)
+    assert (result.action == 1).mean() > 0.95
+
+
+def test_values_are_weighed_on_the_scale_from_loss_to_win():
+    """By hand: 5 + 0.1 for each visit of the most visited action, on a scale of length 2."""
+    config = {"actions": 12, "simulations": 12, "noise": 0.0}
+    result = _choices(_bandit([0.5, 0.5], [0.1, 0.4]), count=64, **config)
+    for row in range(64):
+        slots = np.flatnonzero(result.priors[row])
+        if len(slots) < 2:
+            continue
+        value = np.where(result.actions[row][slots] == 0, 0.1, 0.4)
+        logit = np.log(result.weights[row][slots] / result.priors[row][slots])
+        scale = (logit[1] - logit[0]) / (value[1] - value[0])
+        # Twelve visits are shared by two actions: the most visited has six to twelve of them.
+        assert (50 + 6) * 0.1 / 2 - 1e-3 <= scale <= (50 + 12) * 0.1 / 2 + 1e-3
+
+
+def test_samples_of_one_label_are_one_slot_with_their_share():
+    labels = jnp.asarray([[4, 2, 4, 4, 7], [1, 1, 1, 1, 1]])
+    expected = [[0.6, 0.2, 0, 0, 0.2], [1, 0, 0, 0, 0]]
+    np.testing.assert_allclose(search.merged_priors(labels), expected, rtol=1e-6)
+
+
+def test_a_network_s_proposals_are_its_policy_at_the_temperature():
     config = dataclasses.replace(small_agents.NETWORK, latent_model=True)
     params = parameters.init(0, config, small_agents.SETTINGS)
-    hidden = np.random.default_rng(0).normal(size=(2, config.vector)).astype(np.float32)
+    hidden = np.random.default_rng(0).normal(size=(1, config.vector)).astype(np.float32)
 
     @jax.jit
     def propose(temperature):
         network = parameters.merge(params, config, small_agents.SETTINGS)
         model = search.network_model(network, temperature)
-        (function, delay), log_ratio = model.sample(jax.random.key(1), hidden, 3)
-        rows = jnp.repeat(hidden[:, None], 3, axis=1)
-        first = network.policy.function_logits(rows)
-        later = network.policy.delay_logits(rows, function)
-        return function, delay, log_ratio, first, later
-
-    def log_softmax(logits):
-        return logits - np.logaddexp.reduce(logits)
+        (function, delay), label = model.sample(jax.random.key(1), hidden, 20_000)
+        return function, delay, label, network.policy.function_logits(hidden)
 
     for temperature in (1.0, 0.5):
-        function, delay, log_ratio, *both = map(np.asarray, propose(temperature))
-        for at in np.ndindex(2, 3):
-            expected = 0.0
-            for logits, index in zip(both, (function[at], delay[at] - 1), strict=True):
-                expected += log_softmax(logits[at])[index]
-                expected -= log_softmax(logits[at] / temperature)[index]
-            assert log_ratio[at] == pytest.approx(expected, abs=1e-4)
+        function, delay, label, logits = map(np.asarray, propose(temperature))
+        shares = np.exp(logits[0] / temperature)
+        shares /= shares.sum()
+        drawn = np.bincount(function[0], minlength=len(shares)) / function.size
+        np.testing.assert_allclose(drawn, shares, atol=0.015)
+        np.testing.assert_array_equal(label, function)
+        assert delay.min() >= 1
+        assert delay.max() <= 127
 
 
 def test_a_search_needs_actions():
