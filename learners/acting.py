@@ -2,14 +2,14 @@
 
 In: the folder of a training run or an agent's file, and `Options`. Out: an `Agent`, which plays one
 game at a time, or an `Actor`, which takes observations of many games at once and keeps a memory
-of each. The defaults are how the paper's agents play: temperature 0.8, and the highest rating.
+of each. The defaults are how the paper's agents play: temperature 0.8, and a high rating.
 With a search (`Options.search`), MZS becomes MZS-MCTS.
 Must not know: games and environments.
 """
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starmill.learners import agent_file, agents, rollouts, search
-from starmill.learners.networks import layers, parameters
+from starmill.learners.networks import layers, parameters, temperatures
 from starmill.learners.networks.network import Network
 from starmill.learners.networks.parameters import Params
 from starmill.learners.networks.policy import Latent
@@ -32,6 +32,8 @@ from starmill.schema.settings import ConverterSettings
 Arrays = dict[str, NDArray[Any]]
 # `target_return` of a win, which RCBC is told to expect.
 _WIN = 3
+# What the options of single arguments' temperatures begin with.
+_OWN = "temperature_"
 # Among functions at least this likely, relative to the likeliest, the highest Q decides.
 _PLAUSIBLE = 0.05
 
@@ -42,22 +44,32 @@ class Options:
 
     Attributes:
         temperature: divides the logits; lower values play likelier actions.
-        mmr: the rating that the network is told; 0 for the training data's highest.
+        own_temperatures: by argument, the temperatures of arguments that have their own.
+        mmr: the rating that the network is told; 0 for the one that training stored, which
+            is high among the training data's (`training.playing_rating`).
         search: actions sampled at each node of a search; 0 for no search. Only MZS can search.
         simulations: of each search.
     """
 
     temperature: float = 0.8
+    own_temperatures: Mapping[str, float] = dataclasses.field(default_factory=dict)
     mmr: int = 0
     search: int = 0
     simulations: int = 32
 
     def __post_init__(self) -> None:
         """Checks ranges."""
-        if not self.temperature > 0:
+        unknown = sorted(set(self.own_temperatures) - set(temperatures.ARGUMENTS))
+        if unknown:
             raise errors.ConfigError(
-                f"temperature: must be positive, found {self.temperature}"
+                f"temperature_{unknown[0]}: expected temperature_ and one of "
+                f"{', '.join(temperatures.ARGUMENTS)}"
             )
+        for name, value in {"": self.temperature, **self.own_temperatures}.items():
+            if not value > 0:
+                raise errors.ConfigError(
+                    f"temperature{name and '_'}{name}: must be positive, found {value}"
+                )
         if self.search < 0 or self.simulations < 1:
             raise errors.ConfigError(
                 "search: expected 0 or more actions and at least 1 simulation, found "
@@ -68,9 +80,16 @@ class Options:
 def load(path: Path | str, **options: str) -> "Agent":
     """Returns the agent of a run's newest checkpoint or of a file.
 
-    The options are the fields of `Options` as text, as the command line has them.
+    The options are the fields of `Options` as text, as the command line has them;
+    `temperature_world` is the temperature of `world` alone, and likewise for other arguments.
     """
-    kinds = {"temperature": float, "mmr": int, "search": int, "simulations": int}
+    kinds: dict[str, type] = {
+        "temperature": float,
+        "mmr": int,
+        "search": int,
+        "simulations": int,
+    }
+    kinds |= {f"{_OWN}{name}": float for name in temperatures.ARGUMENTS}
     unknown = sorted(set(options) - set(kinds))
     if unknown:
         raise errors.ConfigError(
@@ -84,7 +103,12 @@ def load(path: Path | str, **options: str) -> "Agent":
             raise errors.ConfigError(
                 f"agent option {name}: expected a number, found {text!r}"
             ) from error
-    return Agent(load_actor(path, Options(**values)))
+    own = {
+        name.removeprefix(_OWN): values.pop(name)
+        for name in sorted(values)
+        if name.startswith(_OWN)
+    }
+    return Agent(load_actor(path, Options(**values, own_temperatures=own)))
 
 
 def load_actor(path: Path | str, options: Options) -> "Actor":
@@ -288,6 +312,10 @@ def _act(
         rest = parameters.merge(behaviour, config.network, config.settings)
         rest_latent, after["behaviour"] = rest.unroll(rollout, states["behaviour"])
 
+    temperature = temperatures.with_changes(
+        options.temperature, options.own_temperatures
+    )
+
     def one(
         vector: jax.Array, rest_latent: Latent, seed: jax.Array, step: jax.Array
     ) -> Action:
@@ -295,9 +323,7 @@ def _act(
         first, second = jax.random.split(key)
         function, delay = _function_delay(network, vector[None], first, run, options)
         frame = jax.tree.map(lambda leaf: leaf[None], rest_latent)
-        action = rest.policy.sample_rest(
-            frame, function, delay, second, options.temperature
-        )
+        action = rest.policy.sample_rest(frame, function, delay, second, temperature)
         return {name: value[0].astype(jnp.int32) for name, value in action.items()}
 
     action = jax.vmap(one)(latent.vector, rest_latent, seeds, steps)
@@ -307,7 +333,10 @@ def _act(
 def _function_delay(
     network: Network, vector: jax.Array, key: jax.Array, run: Run, options: Options
 ) -> tuple[jax.Array, jax.Array]:
-    heads, temperature = network.policy, options.temperature
+    heads = network.policy
+    temperature = temperatures.with_changes(
+        options.temperature, options.own_temperatures
+    )
     if options.search:
         result = search.search(
             key,
@@ -323,7 +352,8 @@ def _function_delay(
         likely = logits >= logits.max(-1, keepdims=True) + np.log(_PLAUSIBLE)
         q = jnp.where(likely, network.action_values(vector), -jnp.inf)
         function = q.argmax(-1).astype(jnp.int32)
-        index = layers.choose(key, heads.delay_logits(vector, function), temperature)
+        warmth = temperatures.of(temperature).delay
+        index = layers.choose(key, heads.delay_logits(vector, function), warmth)
         delay = index + 1
     return function, delay
 

@@ -47,7 +47,8 @@ class Meta:
         update: how many updates were made.
         frames: how many frames were trained on.
         sampler: state of the dataset's iterator, from which training continues.
-        max_mmr: the highest rating among the training episodes, which the agent plays with.
+        max_mmr: the rating that the agent plays with: a high one among the training episodes
+            (`training.playing_rating`); earlier versions stored the highest.
     """
 
     run: dict[str, Any]

@@ -27,8 +27,9 @@ import jax
 import jax.numpy as jnp
 import mctx
 
-from starmill.learners.networks import layers
+from starmill.learners.networks import layers, temperatures
 from starmill.learners.networks.network import Network
+from starmill.learners.networks.temperatures import Temperature
 from starmill.schema import errors
 
 Actions = Any  # a pytree of arrays, [B, ...] or [B, K, ...]
@@ -158,20 +159,20 @@ def _logits(priors: jax.Array) -> jax.Array:
     return jnp.where(priors > 0, jnp.log(jnp.maximum(priors, 1e-9)), layers.MASKED)
 
 
-def network_model(network: Network, temperature: jax.Array | float) -> Model:
+def network_model(network: Network, temperature: Temperature) -> Model:
     """Returns the model of a network with a latent model; actions are (function, delay).
 
     The policy is the one that acts without a search, at the same temperature. Rewards within a
     search are 0 and nothing is discounted, as in the targets that `muzero` trains on.
     """
-    heads = network.policy
+    heads, each = network.policy, temperatures.of(temperature)
 
     def sample(key: jax.Array, hidden: jax.Array, k: int) -> tuple[Actions, jax.Array]:
         first, second = jax.random.split(key)
         logits = heads.function_logits(hidden)
-        function = layers.choose_many(first, logits / temperature, k)
+        function = layers.choose_many(first, logits / each.function, k)
         delays = heads.delay_logits(hidden[:, None], function)
-        delay = layers.choose_many(second, delays / temperature, 1)
+        delay = layers.choose_many(second, delays / each.delay, 1)
         return (function, delay[..., 0] + 1), function
 
     def step(

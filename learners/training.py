@@ -11,7 +11,7 @@ import itertools
 import json
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,7 +30,7 @@ from starmill.learners import (
 from starmill.learners.algorithms.contract import Metrics
 from starmill.learners.checkpoint import Meta
 from starmill.learners.learner import Learner, State
-from starmill.learners.networks import parameters
+from starmill.learners.networks import parameters, streams
 from starmill.learners.networks.parameters import Params
 from starmill.learners.rollouts import Batch
 from starmill.learners.runs import Run
@@ -41,6 +41,9 @@ _log = logging.getLogger(__name__)
 
 # Parts of the network that the agent to start from may lack. They then start fresh.
 _OPTIONAL_PARTS = {"action_value_head", "dynamics", "memory"}
+
+# Of the training episodes: fewer do not teach a network how players of their rating play.
+PLAYING_SHARE = 0.05
 
 OnUpdate = Callable[[int, int], None]
 
@@ -246,8 +249,25 @@ def _first_meta(run: Run, data: Dataset, episodes: Dataset) -> Meta:
         update=0,
         frames=0,
         sampler={},
-        max_mmr=max(ratings, default=0),
+        max_mmr=playing_rating(ratings),
     )
+
+
+def playing_rating(ratings: Sequence[int]) -> int:
+    """Returns the rating to play with, given those of the training episodes.
+
+    It is the median of the highest bucket of the network's input that holds at least
+    PLAYING_SHARE of the episodes. Of a bucket with one episode in it, a network has learned
+    nothing. 0 without ratings.
+    """
+    if not ratings:
+        return 0
+    known = np.sort(np.asarray(ratings))
+    buckets = np.minimum(known // streams.MMR_STEP, streams.MMR_BUCKETS - 1)
+    numbers, counts = np.unique(buckets, return_counts=True)
+    common = numbers[counts >= PLAYING_SHARE * len(known)]
+    inside = known[buckets == common.max()]
+    return int(inside[len(inside) // 2])
 
 
 def _claim(folder: Path, run: Run, data: Dataset, init: Path | None) -> None:

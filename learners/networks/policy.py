@@ -19,7 +19,7 @@ import numpy as np
 from flax import nnx
 from numpy.typing import NDArray
 
-from starmill.learners.networks import layers, scoring, world_head
+from starmill.learners.networks import layers, scoring, temperatures, world_head
 from starmill.learners.networks.scoring import (
     ARGUMENTS,
     DELAYS,
@@ -28,6 +28,7 @@ from starmill.learners.networks.scoring import (
     Scores,
     delay_index,
 )
+from starmill.learners.networks.temperatures import Temperature
 from starmill.schema import specs, vocab
 from starmill.schema.settings import ConverterSettings
 
@@ -206,16 +207,17 @@ class Policy(nnx.Module):
         return scores
 
     def sample_function_delay(
-        self, vector: jax.Array, key: jax.Array, temperature: jax.Array | float
+        self, vector: jax.Array, key: jax.Array, temperature: Temperature
     ) -> tuple[jax.Array, jax.Array]:
         """Samples function and delay from latents [..., D]; both int32 [...]."""
         first, second = jax.random.split(key)
-        function = layers.choose(first, self.function_logits(vector), temperature)
-        index = layers.choose(second, self.delay_logits(vector, function), temperature)
+        each = temperatures.of(temperature)
+        function = layers.choose(first, self.function_logits(vector), each.function)
+        index = layers.choose(second, self.delay_logits(vector, function), each.delay)
         return function, index + 1
 
     def sample(
-        self, latent: Latent, key: jax.Array, temperature: jax.Array | float = 1.0
+        self, latent: Latent, key: jax.Array, temperature: Temperature = 1.0
     ) -> Action:
         """Samples a whole action, int32 arrays [F] (unit_tags [F, S])."""
         first, second = jax.random.split(key)
@@ -228,7 +230,7 @@ class Policy(nnx.Module):
         function: jax.Array,
         delay: jax.Array,
         key: jax.Array,
-        temperature: jax.Array | float = 1.0,
+        temperature: Temperature = 1.0,
     ) -> Action:
         """Samples the other five arguments given function and delay [F].
 
@@ -236,28 +238,32 @@ class Policy(nnx.Module):
         slots of unit_tags hold the end marker (0 for no_op).
         """
         keys = jax.random.split(key, 5)
+        each = temperatures.of(temperature)
         present = self.present(function)
         action: Action = {"function": function, "delay": delay}
         context = self.embed(latent.vector, function, delay)
-        for name, subkey in (("queued", keys[0]), ("repeat", keys[1])):
-            drawn = layers.choose(subkey, self.heads[name](context), temperature)
+        for name, subkey, warmth in (
+            ("queued", keys[0], each.queued),
+            ("repeat", keys[1], each.repeat),
+        ):
+            drawn = layers.choose(subkey, self.heads[name](context), warmth)
             action[name] = jnp.where(present[name], drawn, 0)
             context += self._given(name, action, present)
         tag_keys = self.tag_key(latent.units)
         has_tags = present["unit_tags"]
         tags = self._sample_tags(
-            keys[2], context, tag_keys, latent.valid, has_tags, temperature
+            keys[2], context, tag_keys, latent.valid, has_tags, each.unit_tags
         )
         context += self._tags_given(tags, tag_keys, has_tags)
         ended = jnp.where(tags == latent.valid.shape[-1], self.max_units, tags)
         empty = jnp.where(function == 0, 0, self.max_units)[:, None]
         action["unit_tags"] = jnp.where(has_tags[:, None], ended, empty)
         target = layers.choose(
-            keys[3], self._target_logits(context, latent), temperature
+            keys[3], self._target_logits(context, latent), each.target_unit_tag
         )
         action["target_unit_tag"] = jnp.where(present["target_unit_tag"], target, 0)
         features = self.world.features(context, latent.planes)
-        world = self.world.sample(features, keys[4], temperature)
+        world = self.world.sample(features, keys[4], each.world)
         action["world"] = jnp.where(present["world"], world, 0)
         return action
 

@@ -136,6 +136,8 @@ def test_memory_makes_actions_depend_on_the_past(memory):
         ({"heat": "1"}, "unknown"),
         ({"temperature": "warm"}, "expected a number"),
         ({"temperature": "0"}, "must be positive"),
+        ({"temperature_world": "-1"}, "temperature_world: must be positive"),
+        ({"temperature_camera": "1"}, "unknown"),
         ({"search": "-1"}, "expected 0 or more"),
     ],
 )

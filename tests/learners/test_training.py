@@ -40,15 +40,27 @@ def test_a_run_leaves_what_it_should(cloned, data):
     meta = checkpoint.load(cloned)[0]
     assert (meta.update, meta.frames) == (6, 96)
     assert meta.dataset == data.reference
-    assert meta.max_mmr == max(
+    ratings = sorted(
         row.mmr for row in splits.training_episodes(small_agents.run("bc"), data).metas
     )
+    # So few episodes that each is a twentieth of them: the highest bucket of 500 counts.
+    highest = [one for one in ratings if one // 500 == ratings[-1] // 500]
+    assert meta.max_mmr == highest[len(highest) // 2]
     assert runs.from_json(meta.run) == small_agents.run("bc")
     assert set(meta.sampler) == {"position", "options", "dataset"}
     names = {path.name for path in cloned.iterdir()}
     assert {"run.json", "metrics.csv", "curves.svg", "checkpoints"} <= names
     rows = (cloned / "metrics.csv").read_text().splitlines()
     assert len(rows) == 1 + 6
+
+
+def test_an_agent_plays_at_a_rating_that_episodes_have():
+    """300 episodes: one at 7000, and five percent or more from 6000 to 6500."""
+    ratings = [7000] + [6100] * 10 + [6300] * 11 + [3000] * 278
+    assert training.playing_rating(ratings) == 6300
+    assert training.playing_rating([]) == 0
+    assert training.playing_rating([4200]) == 4200
+    assert training.playing_rating([9_000, 12_000, 20_000]) == 12_000
 
 
 @pytest.mark.parametrize("agent_name", ["bc", "e-oac"])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from starmill.learners import rollouts
-from starmill.learners.networks import parameters, policy, scoring
+from starmill.learners.networks import parameters, policy, scoring, temperatures
 from starmill.schema import settings, vocab
 from tests.factories import small_agents
 
@@ -303,3 +303,33 @@ def test_impossible_choices_are_counted_and_carry_nothing(latent, frames):
     np.testing.assert_array_equal(scores.impossible["target_unit_tag"], [0, 1])
     assert scores.log_prob["target_unit_tag"][1] == 0
     assert scores.log_prob["target_unit_tag"][0] < 0
+
+
+def test_each_argument_is_sampled_at_its_own_temperature(latent):
+    """The function varies while everything after it is the likeliest choice given it."""
+    cold = temperatures.of(1e-4)._replace(function=1.0)
+    many = jax.tree.map(lambda leaf: jnp.repeat(leaf[:1], 40, axis=0), latent)
+
+    @jax.jit
+    def sample(key):
+        return _network(PARAMS).policy.sample(many, key, cold)
+
+    first, second = (sample(jax.random.key(number)) for number in (1, 2))
+    assert len(np.unique(first["function"])) > 2
+    answers = {}
+    for action in (first, second):
+        for row, function in enumerate(np.asarray(action["function"])):
+            rest = tuple(
+                np.asarray(action[name][row]).tobytes()
+                for name in scoring.ARGUMENTS
+                if name != "function"
+            )
+            assert answers.setdefault(int(function), rest) == rest
+
+
+def test_one_temperature_is_that_of_all_arguments():
+    assert set(temperatures.of(0.5)) == {0.5}
+    assert temperatures.ARGUMENTS == tuple(scoring.ARGUMENTS)
+    assert temperatures.with_changes(0.7, {}) == 0.7
+    changed = temperatures.with_changes(0.7, {"world": 0.1})
+    assert (changed.world, changed.delay) == (0.1, 0.7)
