@@ -329,7 +329,7 @@ def test_each_argument_is_sampled_at_its_own_temperature(latent):
 
 def test_one_temperature_is_that_of_all_arguments():
     assert set(temperatures.of(0.5)) == {0.5}
-    assert temperatures.ARGUMENTS == tuple(scoring.ARGUMENTS)
+    assert tuple(scoring.ARGUMENTS) == temperatures.ARGUMENTS
     assert temperatures.with_changes(0.7, {}) == 0.7
     changed = temperatures.with_changes(0.7, {"world": 0.1})
     assert (changed.world, changed.delay) == (0.1, 0.7)
