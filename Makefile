@@ -108,6 +108,6 @@ fuzz: setup
 clean:
 	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
 
-# Every runner, every accident, one digest; then faults of every kind. An hour and more.
+# Every runner, every accident, one digest; then faults of every kind, and endurance. About three hours.
 soak: setup
 	$(BIN)/python -m tests.soak $(if $(ONLY),--only $(ONLY)) $(if $(GAMES),--games $(GAMES))

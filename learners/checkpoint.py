@@ -7,8 +7,10 @@ Must not know: how training works, and what the arrays mean beyond `PARAMETERS` 
 """
 
 import dataclasses
+import errno
 import hashlib
 import json
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -31,6 +33,7 @@ KEEP = 2
 
 # What orbax, tensorstore, json and numpy raise on files that are missing or damaged.
 _DAMAGE = (KeyError, TypeError, ValueError, EOFError, OSError, RuntimeError)
+_NO_SPACE = os.strerror(errno.ENOSPC)
 _Result = TypeVar("_Result")
 
 Arrays = dict[str, NDArray[Any]]
@@ -94,20 +97,28 @@ class Store:
         return None if update is None else int(update)
 
     def save(self, state: Any, meta: Meta) -> None:
-        """Writes a checkpoint. One that exists for the same update is kept instead."""
+        """Writes a checkpoint. One that exists for the same update is kept instead.
+
+        OSError if the disk is full; training can continue from the checkpoint before.
+        """
         if meta.update in self._manager.all_steps():
             return
         # Plain arrays: on which devices they were is not worth restoring.
         arrays = {name: np.asarray(leaf) for name, leaf in _flat(state).items()}
         values = dataclasses.asdict(meta)
-        self._manager.save(
-            meta.update,
-            args=ocp.args.Composite(
-                state=ocp.args.StandardSave(arrays),
-                meta=ocp.args.JsonSave(values),
-                digests=ocp.args.JsonSave(_digests(values, arrays)),
-            ),
+        items = ocp.args.Composite(
+            state=ocp.args.StandardSave(arrays),
+            meta=ocp.args.JsonSave(values),
+            digests=ocp.args.JsonSave(_digests(values, arrays)),
         )
+        try:
+            self._manager.save(meta.update, args=items)
+        except ValueError as error:
+            # This is how tensorstore reports a full disk.
+            if _NO_SPACE not in str(error):
+                raise
+            number = errno.ENOSPC
+            raise OSError(number, os.strerror(number), str(self._folder)) from error
 
     def load(self) -> tuple[Meta, Arrays]:
         """Returns the newest checkpoint's meta, and every array under its path.

@@ -7,6 +7,7 @@ Exit codes: 0 done, 1 finished with problems that are listed, 2 could not start.
 
 import argparse
 import difflib
+import errno
 import importlib
 import logging
 import os
@@ -20,6 +21,7 @@ from starmill import extras
 from starmill.schema import errors
 from starmill.version import __version__
 
+_FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 _EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 _EXIT_CLOSED_PIPE = 141  # 128 + SIGPIPE
 
@@ -193,6 +195,16 @@ def _run(argv: Sequence[str] | None) -> int:
         return 2
     except errors.StarmillError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return 2
+    except OSError as error:
+        if error.errno not in _FULL_DISK:
+            raise
+        place = f"{error.filename}: " if error.filename else ""
+        print(
+            f"{place}{error.strerror}; free some space, then run the same command again "
+            "to continue",
+            file=sys.stderr,
+        )
         return 2
     except KeyboardInterrupt:
         print("interrupted; run the same command again to continue", file=sys.stderr)

@@ -1,10 +1,13 @@
-"""`make soak`: one digest over everything, and faults of every kind; half an hour and more.
+"""`make soak`: one digest over everything, and faults of every kind; three hours on two cores.
 
 Builds the same dataset of 200 replays (three versions, some broken, some faulty by order) by
 every runner and through every accident, and compares the digests; then once more with a 10%
 chance of each misbehaviour. Each build has a temp folder of its own, in which nothing may
 be left, and no process that descends from it may be. Prints a line per build; exits 1
-if a digest differs, and at once if anything is left, lost or doubled.
+if a digest differs, and at once if anything is left, lost or doubled. Then come the steps of
+`tests/endurance`: commands that are killed while they write and continued, disks that fill,
+signals, hostile requests, hundreds of games in one process. A step that needs what this machine
+does not allow (mounting a small disk) says so and is skipped.
 
     python -m tests.soak [--games 200] [--only one,prism,...] [--keep DIR]
 """
@@ -28,6 +31,7 @@ import pyarrow.parquet as pq
 from starmill.engines.skirmish import install, versions
 from starmill.engines.skirmish.server import faults
 from starmill.schema import table
+from tests.endurance import building, commands, matches, serving, signals, training
 from tests.factories import builds
 from tests.pipelines import disturb
 
@@ -44,6 +48,7 @@ class Soak:
 
     def __init__(self, folder: Path, games: int) -> None:
         self.folder = folder
+        self._seconds = 0.0
         self.ladder = builds.make_ladder(folder / "replays", games, loops=220)
         self.game = folder / "game"
         install.install(self.game, versions.VERSIONS)
@@ -142,6 +147,34 @@ class Soak:
         self.build("interrupt", "--workers", "2", during=during, code=130)
         return self.build("interrupt", "--workers", "2")
 
+    def sigkill(self) -> Path:
+        began = time.monotonic()
+        self._reference()
+        # Kills fall within the time that a build takes.
+        seconds = self._seconds or time.monotonic() - began
+        shutil.rmtree(self.game / faults.STATE_DIR, ignore_errors=True)
+        return building.kills(self.folder, self.ladder.files, self.game, seconds)
+
+    def opens(self) -> Path:
+        shutil.rmtree(self.game / faults.STATE_DIR, ignore_errors=True)
+        return building.opened_while_written(self.folder, self.ladder.files, self.game)
+
+    def disk(self) -> str:
+        size_bytes = sum(path.stat().st_size for path in self._reference().iterdir())
+        shutil.rmtree(self.game / faults.STATE_DIR, ignore_errors=True)
+        return building.small_disk(
+            self.folder, self.ladder.files, self.game, size_bytes, builds.digest
+        )
+
+    def _reference(self) -> Path:
+        """Returns the build that nothing disturbed."""
+        output = self.folder / "one"
+        if not (output / "manifest.json").exists():
+            began = time.monotonic()
+            self.one()
+            self._seconds = time.monotonic() - began
+        return output
+
     def faults(self) -> None:
         """A 10% chance of each misbehaviour: nothing lost, nothing doubled, none left."""
         game = self.folder / "faulty"
@@ -205,8 +238,32 @@ def _left_behind(temp: Path) -> list[str]:
     return sorted(found)
 
 
+# Steps that need no dataset of the builds above. Each gets a folder of its own.
+STEPS: dict[str, Callable[[Path], str]] = {
+    "checkpoint": training.checkpoint_kills,
+    "train-disk": training.full_disk,
+    "ladder": matches.ladder,
+    "evaluate": matches.evaluate,
+    "signals": signals.signals,
+    "requests": serving.requests,
+    "memory": serving.memory,
+}
+
+
+def _run(soak: Soak, ways, name: str, digests: dict[str, str]) -> str:
+    """Runs one step and returns what the log says of it."""
+    if name in STEPS:
+        return STEPS[name](soak.folder / "steps")
+    if name == "faults":
+        soak.faults()
+        return "each side once"
+    built = ways[name]()
+    digests[name] = built if isinstance(built, str) else builds.digest(built)
+    return digests[name]
+
+
 def main() -> int:
-    """Runs the builds asked for."""
+    """Runs the builds and steps asked for."""
     parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
     parser.add_argument("--games", type=int, default=200)
     parser.add_argument("--only", default="")
@@ -214,32 +271,44 @@ def main() -> int:
     args = parser.parse_args()
     folder = args.keep or Path(tempfile.mkdtemp(prefix="starmill-soak-"))
     soak = Soak(folder, args.games)
-    ways: dict[str, Callable[[], Path]] = {
+    ways: dict[str, Callable[[], Path | str]] = {
         "one": soak.one,
         "two": soak.two,
         "order": soak.order,
         "kills": soak.kills,
         "worker": soak.worker,
         "interrupt": soak.interrupt,
+        "sigkill": soak.sigkill,
+        "opens": soak.opens,
+        "disk": soak.disk,
         "prism": soak.prism,
         "flink": soak.flink,
     }
-    chosen = [name for name in args.only.split(",") if name] or [*ways, "faults"]
-    digests = {}
+    every = [*ways, "faults", *STEPS]
+    chosen = [name for name in args.only.split(",") if name] or every
+    if unknown := sorted(set(chosen) - set(every)):
+        parser.error(f"unknown steps {unknown}; expected some of {every}")
+    digests, failed = {}, []
     for name in chosen:
         began = time.monotonic()
-        if name == "faults":
-            soak.faults()
-            continue
-        digests[name] = builds.digest(ways[name]())
+        try:
+            text = _run(soak, ways, name, digests)
+        except commands.Skipped as reason:
+            text = f"skipped: {reason}"
+        except AssertionError as error:
+            text = f"NO: {error}"
+            failed.append(name)
         seconds = time.monotonic() - began
-        print(f"soak  {name:<10} {seconds:7.1f} s  {digests[name]}", flush=True)
+        print(f"soak  {name:<10} {seconds:7.1f} s  {text}", flush=True)
     if not args.keep:
         shutil.rmtree(folder, ignore_errors=True)
     if len(set(digests.values())) > 1:
         print(f"soak: NO: {len(set(digests.values()))} digests")
         return 1
-    print(f"soak: yes: {len(digests)} builds, one digest")
+    if failed:
+        print(f"soak: NO: {', '.join(failed)}")
+        return 1
+    print(f"soak: yes: {len(digests)} builds, one digest; {len(chosen)} steps")
     return 0
 
 

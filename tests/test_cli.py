@@ -1,5 +1,6 @@
 """The command as a user meets it: help, errors, completion."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -33,6 +34,27 @@ def test_unknown_command_says_which_there_are(capsys):
     shown = capsys.readouterr().err
     assert "unknown command 'genrate' (did you mean generate?)" in shown
     assert "generate" in shown
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_is_one_sentence(number, capsys, monkeypatch):
+    def run(_):
+        raise OSError(number, os.strerror(number), "/data/shard")
+
+    monkeypatch.setattr("starmill.commands.info.run", run)
+    assert cli.main(["info", "data"]) == 2
+    shown = capsys.readouterr().err
+    assert shown.startswith(f"/data/shard: {os.strerror(number)}; free some space")
+    assert len(shown.splitlines()) == 1
+
+
+def test_another_error_of_the_system_is_not_taken_for_a_full_disk(monkeypatch):
+    def run(_):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr("starmill.commands.info.run", run)
+    with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+        cli.main(["info", "data"])
 
 
 def test_no_command_is_not_success(capsys):

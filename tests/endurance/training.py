@@ -18,7 +18,7 @@ _SAVES = 44
 _WRITES_BEFORE_KILL = (2, 3)
 
 
-def _command(folder: Path, out: Path) -> list[str]:
+def train_command(folder: Path, out: Path) -> list[str]:
     data = folder / "data"
     if not data.exists():
         data.mkdir(parents=True)
@@ -39,7 +39,7 @@ def _command(folder: Path, out: Path) -> list[str]:
 def _undisturbed(folder: Path, temp: Path) -> Path:
     out = folder / "undisturbed"
     if not out.exists():
-        ended = commands.run(_command(folder, out), temp)
+        ended = commands.run(train_command(folder, out), temp)
         assert ended.code == 0, ended.text[-3000:]
     return out
 
@@ -80,14 +80,14 @@ def checkpoint_kills(folder: Path) -> str:
     inside = 0
     for _ in range(_KILLS):
         writes = _Writes(out, rng.choice(_WRITES_BEFORE_KILL))
-        ended = commands.run_and_kill(_command(folder, out), temp, writes)
+        ended = commands.run_and_kill(train_command(folder, out), temp, writes)
         assert ended.code < 0, f"it ended before the kill: {ended.text[-2000:]}"
         inside += bool(writes._temporary())
         checkpoints = run_folder.checkpoints(out)
         assert checkpoints, "no checkpoint survived the kill"
         checkpoint.load(out)  # intact, or this raises
         assert not (left := commands.left_processes(temp)), f"left behind: {left}"
-    ended = commands.run(_command(folder, out), temp)
+    ended = commands.run(train_command(folder, out), temp)
     assert ended.code == 0, ended.text[-3000:]
     count = _assert_same(out, expected)
     assert inside >= _KILLS // 2, f"only {inside} of {_KILLS} kills were inside a write"
@@ -101,11 +101,11 @@ def full_disk(folder: Path) -> str:
     needed_kb = sum(p.stat().st_size for p in expected.rglob("*") if p.is_file()) >> 10
     with commands.small_disk(disk, needed_kb // 2) as resize:
         out = disk / "run"
-        ended = commands.run(_command(folder, out), temp)
+        ended = commands.run(train_command(folder, out), temp)
         assert ended.code in (1, 2), f"exit {ended.code} on a full disk"
         assert commands.is_sentence(ended.text), ended.text[-3000:]
         resize(needed_kb * 20)
-        ended = commands.run(_command(folder, out), temp)
+        ended = commands.run(train_command(folder, out), temp)
         assert ended.code == 0, ended.text[-3000:]
         count = _assert_same(out, expected)
     return f"filled at {needed_kb // 2} KB, then {count} of {count} arrays equal"

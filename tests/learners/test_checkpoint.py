@@ -1,5 +1,6 @@
 """Checkpoints: what is stored, damage of every kind, and files without digests."""
 
+import errno
 import shutil
 
 import numpy as np
@@ -78,6 +79,19 @@ def test_a_folder_without_checkpoints_has_none(tmp_path):
         assert store.latest() is None
         with pytest.raises(errors.ConfigError, match="found none"):
             store.load()
+
+
+@pytest.mark.parametrize("text", ["RESOURCE_EXHAUSTED: No space left on device", "bad"])
+def test_a_full_disk_is_an_error_of_the_system(tmp_path, monkeypatch, text):
+    def save(*_, **__):
+        raise ValueError(text)
+
+    with checkpoint.Store(tmp_path) as store:
+        monkeypatch.setattr(store._manager, "save", save)
+        with pytest.raises((OSError, ValueError)) as raised:
+            store.save(_state(1), _meta(1))
+    is_full = getattr(raised.value, "errno", None) == errno.ENOSPC
+    assert is_full == text.startswith("RESOURCE")
 
 
 def test_a_checkpoint_without_digests_loads(folder):

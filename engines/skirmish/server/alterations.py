@@ -111,7 +111,8 @@ def _reversed_queries(answer: sc2api_pb2.Response, _: History) -> None:
 
 
 def _no_maps(answer: sc2api_pb2.Response, _: History) -> None:
-    answer.available_maps.ClearField("local_map_paths")
+    if answer.HasField("available_maps"):
+        answer.available_maps.ClearField("local_map_paths")
 
 
 def _no_results(answer: sc2api_pb2.Response, _: History) -> None:

@@ -80,7 +80,7 @@ CASES = [
     ({"kind": "no_map_size"}, ["geometry.map_size"]),
     ({"kind": "half_planes"}, ["geometry.planes", "arrays.convert"]),
     ({"kind": "mirrored"}, ["geometry.minimap"]),
-    ({"kind": "lost_camera"}, ["geometry.camera"]),
+    ({"kind": "lost_camera"}, ["geometry.camera", "geometry.camera_follows"]),
     ({"kind": "stuck_camera"}, ["geometry.camera_follows"]),
     ({"kind": "unknown_unit"}, ["ids.known", "arrays.convert"]),
     ({"kind": "no_abilities"}, ["ids.abilities"]),
