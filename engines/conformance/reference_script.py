@@ -24,8 +24,11 @@ def main() -> None:
         from google.protobuf import json_format
         from pysc2.env.converter.proto import converter_pb2
         from pysc2.lib.replay import replay_converter
-    except ImportError as error:
-        sys.stderr.write(f"{error}\n")
+    except (
+        ImportError,
+        TypeError,
+    ) as error:  # protobuf's, for messages made too long ago
+        sys.stderr.write(f"{type(error).__name__}: {str(error).splitlines()[0]}\n")
         raise SystemExit(NOT_INSTALLED) from error
     replay, side, out, settings = sys.argv[1:]
     flags.FLAGS([sys.argv[0], _TIMEOUT_FLAG])

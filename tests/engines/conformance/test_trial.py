@@ -5,6 +5,7 @@ must break too: a game that cannot be played further, or one wrong answer that m
 """
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from starmill.engines.conformance import assumptions, ledger, records, trial
 from starmill.engines.skirmish import install, versions
 from starmill.engines.skirmish.server import alterations, faults
 from starmill.schema import errors
+from tests.conftest import ROOT
 from tests.factories import short_games
 
 VERSION = "4.9.2"
@@ -207,3 +209,24 @@ def test_without_a_replay_that_can_be_played_there_is_no_run(tmp_path):
     older.write_bytes(short_games.short_game(2, loops=60, version="4.8.2"))
     with pytest.raises(errors.ConfigError, match=r"found none in 1 files.*4\.8\.2"):
         trial.run(records.Options(root=str(tmp_path / "game"), files=[older]))
+
+
+@pytest.fixture(scope="module")
+def reference_python() -> str:
+    named = os.environ.get("STARMILL_REFERENCE_PYTHON")
+    python = Path(named) if named else ROOT / ".venv-reference/bin/python"
+    if not python.exists():
+        pytest.skip("needs `make reference`, or STARMILL_REFERENCE_PYTHON")
+    return str(python)
+
+
+@pytest.mark.reference
+@pytest.mark.parametrize(
+    ("rule", "state"), [(None, ledger.HELD), ({"kind": "differing"}, ledger.BROKEN)]
+)
+def test_arrays_are_compared_with_the_references(
+    tmp_path, short, reference_python, rule, state
+):
+    report = _run(tmp_path, short, rule, reference_python=reference_python)
+    entry = next(entry for entry in report.entries if entry.id == NEEDS_REFERENCE)
+    assert (entry.state, bool(entry.confirmed)) == (state, True)
