@@ -74,7 +74,7 @@ def readme(content: manifest.Manifest) -> bytes:
         f"# {content.name} {content.version}",
         "",
         f"{content.episodes:,} episodes (one player's side of a game each) of "
-        f"{content.replays:,} StarCraft II replays, {content.steps:,} steps, "
+        f"{content.replays:,} {_game(content.engine)} replays, {content.steps:,} steps, "
         f"{content.size_bytes:,} bytes.",
         f"Played by: **{content.engine}**. Made by starmill {content.starmill}.",
         "",
@@ -181,7 +181,7 @@ def croissant(content: manifest.Manifest) -> bytes:
         "name": content.name,
         "version": content.version,
         "description": (
-            f"{content.episodes} episodes of StarCraft II by {content.engine}: "
+            f"{content.episodes} {_game(content.engine)} episodes by {content.engine}: "
             f"observations, actions and outcomes, {content.steps} steps."
         ),
         "license": _license(content.engine).url,
@@ -212,6 +212,13 @@ class _License(NamedTuple):
 
     name: str
     url: str
+
+
+def _game(engine: str) -> str:
+    """Returns the game's name: nobody may take the embedded game's data for the real one's."""
+    return (
+        "Skirmish (embedded game)" if engine.startswith("skirmish") else "StarCraft II"
+    )
 
 
 def _license(engine: str) -> _License:

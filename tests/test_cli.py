@@ -95,11 +95,13 @@ def test_bash_completion_works_in_bash(capsys):
         "\nCOMP_WORDS=(starmill rep); COMP_CWORD=1; _starmill; echo ${COMPREPLY[@]}"
         "\nCOMP_WORDS=(starmill report --sho); COMP_CWORD=2; _starmill;"
         " echo ${COMPREPLY[@]}"
+        "\nCOMP_WORDS=(starmill export x --format np); COMP_CWORD=4; _starmill;"
+        " echo ${COMPREPLY[@]}"
     )
     done = subprocess.run(
         ["bash", "-c", script], capture_output=True, text=True, check=True
     )
-    assert done.stdout.split() == ["report", "--shown"]
+    assert done.stdout.split() == ["report", "--shown", "npz"]
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,7 @@ def _main(content: report.Report, folder: Path) -> str:
         transitivity=html.escape(report.transitivity_text(content)),
         play=_play(content.play),
         lengths=_lengths(content),
+        paper_text=report.PAPER_TEXT,
         paper=_plain_table(report.PAPER_HEADINGS, report.paper_rows(), "paper"),
         games=_games(content, folder),
     )

@@ -213,7 +213,7 @@ def markdown(report: Report) -> str:
             for pair, part in lengths.items()
         ]
         out += [*_markdown_table(("pair", "shortest", "median", "longest"), rows), ""]
-    out += ["## The paper's table, for comparison", ""]
+    out += ["## The paper's table", "", PAPER_TEXT, ""]
     out += _markdown_table(PAPER_HEADINGS, paper_rows())
     return "\n".join(out) + "\n"
 
@@ -234,6 +234,10 @@ def _play_markdown(played: Play) -> list[str]:
     return out
 
 
+PAPER_TEXT = (
+    "These agents played StarCraft II against its own AI and against each other. Ratings from "
+    "the embedded game, or from other opponents, are not comparable with them."
+)
 PAPER_HEADINGS = ("Agent", "Robustness", "Elo", "vs very_hard", "vs very_hard by Elo")
 
 
