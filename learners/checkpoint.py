@@ -11,6 +11,7 @@ import errno
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -34,6 +35,8 @@ KEEP = 2
 # What orbax, tensorstore, json and numpy raise on files that are missing or damaged.
 _DAMAGE = (KeyError, TypeError, ValueError, EOFError, OSError, RuntimeError)
 _NO_SPACE = os.strerror(errno.ENOSPC)
+# Of a checkpoint's other files, and of metrics.
+_SPARE_BYTES = 1 << 20
 _Result = TypeVar("_Result")
 
 Arrays = dict[str, NDArray[Any]]
@@ -105,6 +108,7 @@ class Store:
             return
         # Plain arrays: on which devices they were is not worth restoring.
         arrays = {name: np.asarray(leaf) for name, leaf in _flat(state).items()}
+        self._check_space(sum(array.nbytes for array in arrays.values()))
         values = dataclasses.asdict(meta)
         items = ocp.args.Composite(
             state=ocp.args.StandardSave(arrays),
@@ -117,8 +121,19 @@ class Store:
             # This is how tensorstore reports a full disk.
             if _NO_SPACE not in str(error):
                 raise
-            number = errno.ENOSPC
-            raise OSError(number, os.strerror(number), str(self._folder)) from error
+            raise self._no_space() from error
+
+    def _check_space(self, size_bytes: int) -> None:
+        """Raises OSError if the disk has too little space for arrays of this size.
+
+        A write that fails half-way leaves tensorstore's threads with an event loop that is
+        closed, and each of them prints a traceback.
+        """
+        if shutil.disk_usage(self._folder).free < size_bytes + _SPARE_BYTES:
+            raise self._no_space()
+
+    def _no_space(self) -> OSError:
+        return OSError(errno.ENOSPC, _NO_SPACE, str(self._folder))
 
     def load(self) -> tuple[Meta, Arrays]:
         """Returns the newest checkpoint's meta, and every array under its path.

@@ -1,7 +1,7 @@
 """A short live game against the easiest computer player, as evaluations start and end theirs.
 
-In: a game. Out: entries in the ledger. On StarCraft II the game needs a map in the installation's
-Maps folder; without one, nothing is checked.
+In: a game. Out: entries in the ledger. StarCraft II needs a map in the installation's Maps folder;
+without one, `live.maps` does not hold, and the rest is not checked.
 """
 
 from starmill.converters.protos import common_pb2, error_pb2, raw_pb2, sc2api_pb2

@@ -28,7 +28,7 @@ class Options:
 
     root: str
     files: Sequence[Path]
-    most_replays: int = 10
+    most_replays: int = 3
     deadlines: Deadlines = Deadlines()
     max_growth_bytes: int = 1 << 30
     reference_python: str | None = None

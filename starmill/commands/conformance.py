@@ -38,9 +38,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--most",
         type=int,
-        default=10,
+        default=3,
         metavar="N",
-        help="replays to play, in the order of their names (default: %(default)s)",
+        help="replays to play, in the order of their names; on StarCraft II each takes "
+        "minutes (default: %(default)s)",
     )
     parser.add_argument(
         "--out",

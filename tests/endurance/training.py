@@ -12,6 +12,7 @@ from tests.endurance import commands
 from tests.factories import small_agents
 
 _KILLS = 20
+_SPARE_KB = 1024
 _SAVES = 44
 # A run begins from its newest checkpoint, so a kill in the first write of each would end it
 # where it began, for ever.
@@ -99,13 +100,17 @@ def full_disk(folder: Path) -> str:
     temp, disk = folder / "tmp", folder / "disk"
     expected = _undisturbed(folder, temp)
     needed_kb = sum(p.stat().st_size for p in expected.rglob("*") if p.is_file()) >> 10
-    with commands.small_disk(disk, needed_kb // 2) as resize:
+    # Room for two checkpoints and the space that `train` keeps free, but not for a third, which
+    # is written before the first is deleted.
+    size_kb = _SPARE_KB + needed_kb * 11 // 10
+    with commands.small_disk(disk, size_kb) as resize:
         out = disk / "run"
         ended = commands.run(train_command(folder, out), temp)
         assert ended.code in (1, 2), f"exit {ended.code} on a full disk"
         assert commands.is_sentence(ended.text), ended.text[-3000:]
+        assert run_folder.checkpoints(out), "the disk was full before the first write"
         resize(needed_kb * 20)
         ended = commands.run(train_command(folder, out), temp)
         assert ended.code == 0, ended.text[-3000:]
         count = _assert_same(out, expected)
-    return f"filled at {needed_kb // 2} KB, then {count} of {count} arrays equal"
+    return f"filled at {size_kb} KB, then {count} of {count} arrays equal"

@@ -94,6 +94,16 @@ def test_a_full_disk_is_an_error_of_the_system(tmp_path, monkeypatch, text):
     assert is_full == text.startswith("RESOURCE")
 
 
+def test_too_little_space_is_noticed_before_anything_is_written(tmp_path, monkeypatch):
+    usage = shutil.disk_usage(tmp_path)._replace(free=1 << 20)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
+    with checkpoint.Store(tmp_path) as store:
+        with pytest.raises(OSError, match=r"No space left.*checkpoints") as raised:
+            store.save(_state(1), _meta(1))
+        assert raised.value.errno == errno.ENOSPC
+        assert store.latest() is None
+
+
 def test_a_checkpoint_without_digests_loads(folder):
     """As versions before digests wrote it."""
     newest = folder / run_folder.CHECKPOINTS / "6"
