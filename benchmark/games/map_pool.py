@@ -58,7 +58,9 @@ def choose(offered: Sequence[str], names: Sequence[str] = ()) -> list[str]:
 
 def _named_maps(offered: Sequence[str], names: Sequence[str]) -> list[str]:
     plain_names = {_plain_name(name) for name in names}
-    paths = [path for path in offered if _plain_name(path) in plain_names]
+    # One file of each name: "Acropolis" and "AcropolisLE" are the same map.
+    files = {_plain_name(path): path for path in sorted(offered, reverse=True)}
+    paths = [path for name, path in files.items() if name in plain_names]
     offered_names = {_plain_name(path) for path in paths}
     missing = [name for name in names if _plain_name(name) not in offered_names]
     if missing:

@@ -112,9 +112,10 @@ def play_game(
 
     The seed decides random races, the start locations and, if `map_name` is None, the map.
     """
-    if map_name is not None and map_name not in maps.MAPS:
+    known = (*maps.MAPS, *maps.STAND_INS)
+    if map_name is not None and map_name not in known:
         raise errors.ConfigError(
-            f"map {map_name!r}: expected one of {', '.join(maps.MAPS)}"
+            f"map {map_name!r}: expected one of {', '.join(known)}"
         )
     warmup.ready()
     rng = np.random.Generator(np.random.PCG64(seed))
@@ -147,7 +148,9 @@ def play_game(
                 difficulty=player.difficulty,
             )
         )
-    game = Game(maps.MAPS[played_map], (setups[0], setups[1]), int(rng.integers(2**31)))
+    game = Game(
+        maps.map_named(played_map), (setups[0], setups[1]), int(rng.integers(2**31))
+    )
     recorder = Recorder(game, (participants[0], participants[1]), version)
 
     def watch() -> None:

@@ -359,12 +359,20 @@ class Bot:
         return loop + 1
 
 
+_STARTS = 2  # players, and bases at which they start
+
+
 @functools.cache
 def _natural_second(
     game_map: maps.GameMap, ordered: tuple[maps.Base, ...]
 ) -> tuple[maps.Base, ...]:
-    """Moves the natural expansion to the second place: it is the nearest base on foot."""
+    """Moves the natural expansion to the second place: it is the nearest base on foot.
+
+    The smallest maps have no bases but the starts.
+    """
     start = ordered[0]
+    if len(ordered) <= _STARTS:
+        return ordered
     index = game_map.bases.index(start) % 2
     natural = game_map.bases[2 + index]
     rest = [base for base in ordered if base is not start and base is not natural]

@@ -136,6 +136,7 @@ class LiveGame:
             )
             for number, seat in enumerate(self.setup.seats, start=1)
             if seat.difficulty
+            and game_map.melee  # without units there is nothing to do
         }
         self._pending: list[game.Input] = []
         self._actions: list[tuple[int, game.Input]] = []

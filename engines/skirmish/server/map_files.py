@@ -17,35 +17,49 @@ from starmill.engines.skirmish.simulation import maps
 from starmill.schema import errors
 
 MEMBER = "skirmish.map.json"
-# Path under `Maps` -> Skirmish's map: the dataset's ten maps, and small ones that pysc2 users know.
+
+
+def _file_name(name: str) -> str:
+    """Returns a map's name as in files: without spaces and apostrophes."""
+    return name.replace(" ", "").replace("'", "")
+
+
+# Season in which pysc2 looks for each stand-in, and its file's name there.
+_SEASONS = {
+    "Acropolis": "Ladder2019Season3",
+    "Automaton": "Ladder2019Season1",
+    "Cyber Forest": "Ladder2019Season2",
+    "Kairos Junction": "Ladder2019Season2",
+    "King's Cove": "Ladder2019Season2",
+    "New Repugnancy": "Ladder2019Season2",
+    "Port Aleksander": "Ladder2019Season1",
+    "Thunderbird": "Ladder2019Season3",
+    "Turbo Cruise '84": "Ladder2019Season2",
+    "Year Zero": "Ladder2019Season1",
+}
+# Path under `Maps` -> map: names that clients know, of maps that have a name of their own.
 _ALIASES = {
-    "Ladder2019Season3/AcropolisLE.SC2Map": "Amber Basin",
-    "Ladder2019Season1/AutomatonLE.SC2Map": "Frost Hollow",
-    "Ladder2019Season2/CyberForestLE.SC2Map": "Twin Ridges",
-    "Ladder2019Season2/KairosJunctionLE.SC2Map": "Long Reach",
-    "Ladder2019Season2/KingsCoveLE.SC2Map": "Broken Span",
-    "Ladder2019Season2/NewRepugnancyLE.SC2Map": "Amber Basin",
-    "Ladder2019Season1/PortAleksanderLE.SC2Map": "Twin Ridges",
-    "Ladder2019Season3/ThunderbirdLE.SC2Map": "Long Reach",
-    "Ladder2019Season2/TurboCruise84LE.SC2Map": "Frost Hollow",
-    "Ladder2019Season1/YearZeroLE.SC2Map": "Broken Span",
     "Melee/Simple64.SC2Map": "Amber Basin",
     "Melee/Simple96.SC2Map": "Frost Hollow",
     "Melee/Simple128.SC2Map": "Broken Span",
-    # As in later map packs.
-    "Ladder2019Season3/Acropolis.SC2Map": "Amber Basin",
+    # Without the edition, as in later map packs and in python-sc2's examples.
+    **{
+        f"{folder}/{_file_name(name)}.SC2Map": name for name, folder in _SEASONS.items()
+    },
 }
 
 
 def own_path(name: str) -> str:
     """Returns the path under `Maps` of the file that bears a map's own name.
 
-    Maps of tests and mini-games are in the folders in which pysc2 looks for them.
+    Maps that have the name of others are in the folders in which pysc2 looks for those.
     """
+    if name in _SEASONS:
+        return f"{_SEASONS[name]}/{_file_name(name)}LE.SC2Map"
     folder = "Skirmish" if name in maps.MAPS else "Melee"
     if name in maps.MINI_GAMES:
         folder = "mini_games"
-    return f"{folder}/{name.replace(' ', '')}.SC2Map"
+    return f"{folder}/{_file_name(name)}.SC2Map"
 
 
 def files() -> dict[str, bytes]:
@@ -75,14 +89,10 @@ def map_of_name(text: str) -> maps.GameMap | None:
     """Returns the map of a title or path such as "Melee/Simple64.SC2Map", None if there is none."""
     stem = PurePosixPath(text.replace("\\", "/")).stem
     plain_name = _plain(stem.removeprefix("Skirmish "))
-    for name in maps.all_names():
-        if _plain(name) == plain_name:
-            return maps.map_named(name)
-    for path, name in _ALIASES.items():
-        alias = _plain(PurePosixPath(path).stem)
-        if plain_name in (alias, alias.removesuffix("le")):
-            return maps.MAPS[name]
-    return None
+    names = {_plain(name): name for name in maps.all_names()}
+    names |= {_plain(PurePosixPath(p).stem): name for p, name in _ALIASES.items()}
+    name = names.get(plain_name) or names.get(plain_name.removesuffix("le"))
+    return maps.map_named(name) if name else None
 
 
 def _plain(text: str) -> str:

@@ -9,7 +9,6 @@ import numpy as np
 
 from starmill.engines.skirmish.simulation import action_results
 from starmill.engines.skirmish.simulation.records import (
-    CELL_HIDDEN,
     LOOP,
     OCCUPIED_ANY,
     OCCUPIED_BUILT,
@@ -123,17 +122,16 @@ def snap(size: int, value: float) -> float:
 
 
 @kernel
-def _ground_error(
-    w: State, player: int, x0: int, y0: int, size: int, hall: bool
-) -> int:
-    """Returns why a square of cells cannot be built on, or SUCCESS."""
+def _ground_error(w: State, x0: int, y0: int, size: int, hall: bool) -> int:
+    """Returns why a square of cells cannot be built on, or SUCCESS.
+
+    The terrain is known from the start, so players can build where they have not been.
+    """
     rows, columns = w.map_height, w.map_width
     if x0 < 1 or y0 < 1 or x0 + size >= columns or y0 + size >= rows:
         return action_results.CANT_BUILD_LOCATION_INVALID
     for row in range(y0, y0 + size):
         for column in range(x0, x0 + size):
-            if w.visibility[player, row, column] == CELL_HIDDEN:
-                return action_results.CANT_SEE_BUILD_LOCATION
             if (
                 w.placeable[row, column] == 0
                 or w.occupied[row, column] & OCCUPIED_BUILT
@@ -160,7 +158,7 @@ def placement_error(w: State, player: int, unit_type: int, x: float, y: float) -
     size = rule.footprint
     sx, sy = snap(size, x), snap(size, y)
     x0, y0 = int(sx - size / 2.0), int(sy - size / 2.0)
-    code = _ground_error(w, player, x0, y0, size, rule.town_hall != 0)
+    code = _ground_error(w, x0, y0, size, rule.town_hall != 0)
     if code != action_results.SUCCESS:
         return code
     column, row = int(sx), int(sy)

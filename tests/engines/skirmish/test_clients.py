@@ -57,7 +57,7 @@ def _run(installed, *arguments):
 
 
 def test_pysc2_starts_and_stops_it(installed):
-    assert _run(installed, "start") == {"version": "4.9.2.74741", "maps": 32}
+    assert _run(installed, "start") == {"version": "4.9.2.74741", "maps": 41}
 
 
 @pytest.mark.skipif(

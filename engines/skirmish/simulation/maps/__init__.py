@@ -5,6 +5,7 @@ ladder's maps by name, and `map_named` for all. Must not know: rules, a game in 
 """
 
 from starmill.engines.skirmish.simulation.maps.atlas import MAPS, all_names, map_named
+from starmill.engines.skirmish.simulation.maps.designs import STAND_INS
 from starmill.engines.skirmish.simulation.maps.game_map import (
     LEVEL_HEIGHTS,
     Base,
@@ -17,6 +18,7 @@ __all__ = [
     "LEVEL_HEIGHTS",
     "MAPS",
     "MINI_GAMES",
+    "STAND_INS",
     "Base",
     "GameMap",
     "MiniGame",

@@ -9,16 +9,18 @@ import dataclasses
 from starmill.engines.skirmish.simulation import ids
 from starmill.engines.skirmish.simulation.maps.game_map import Base, Resource
 
-# Resources around a town hall at (0, 0), for a base with its back to the west and north.
+# Resources around a town hall at (0, 0), for a base with its back to the west and north. Bots
+# look for a town hall's place by themselves: the place that is nearest to all resources and at
+# least 6 cells from minerals and 7 from geysers. With these offsets, that is (0, 0).
 MINERAL_OFFSETS = (
-    (-6, -3.5),
-    (-7, -1.5),
-    (-7, 0.5),
-    (-6, 2.5),
-    (-5, 4.5),
-    (-3, 5.5),
-    (-1, 6.5),
-    (1, 6.5),
+    (-6.5, -3),
+    (-7.5, -1),
+    (-7.5, 1),
+    (-6.5, 2),
+    (-6.5, 4),
+    (-3.5, 6),
+    (-1.5, 6),
+    (0.5, 6),
 )
 GEYSER_OFFSETS = ((5, 7), (-7, -6))
 MINERALS, MINERALS_SMALL, VESPENE = 1800, 900, 2250  # in a field, a small one, a geyser
@@ -52,8 +54,8 @@ def _resources(
         resources.append(
             Resource(
                 unit_type=ids.UNIT_RICH_MINERAL_FIELD if rich else kind,
-                x=x + dx * flip_x - 0.5,
-                y=y + dy * flip_y - 0.5 + (0.5 if dy * 2 % 2 else 0.0),
+                x=x + dx * flip_x,
+                y=y + dy * flip_y,
                 minerals=MINERALS_SMALL if small else MINERALS,
             )
         )

@@ -16,7 +16,10 @@ def test_maps_are_found_by_title_path_and_alias():
     assert map_files.map_of_name("Amber Basin").name == "Amber Basin"
     assert map_files.map_of_name("Skirmish/AmberBasin.SC2Map").name == "Amber Basin"
     assert map_files.map_of_name("Melee/Simple64.SC2Map").name == "Amber Basin"
-    assert map_files.map_of_name("Acropolis LE").name == "Amber Basin"
+    for name in ("Acropolis LE", "Acropolis", "AcropolisLE.SC2Map"):
+        assert map_files.map_of_name(name).name == "Acropolis"
+    assert map_files.map_of_name("King's Cove LE").name == "King's Cove"
+    assert map_files.map_of_name("TurboCruise84LE").name == "Turbo Cruise '84"
     assert map_files.map_of_name("Ulrena LE") is None
 
 

@@ -190,7 +190,7 @@ def test_buildings_need_tech_power_and_creep() -> None:
     arena.put(game, "Pylon", 1, start[0] + 4.5, start[1] - 6.5)
     game.advance(8)
     game.world.visibility[1:] = 2
-    arena.command(game, 1, "Build_Gateway", [probe], point=(spot[0], spot[1] + 9))
+    arena.command(game, 1, "Build_Gateway", [probe], point=(spot[0] - 8, spot[1] + 9))
     arena.command(game, 2, "Build_SpawningPool", [drone], point=(X, Y))
     assert [e.code for e in game.take_errors()] == [40, 50, 49]
 

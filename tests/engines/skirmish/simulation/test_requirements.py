@@ -12,7 +12,7 @@ X, Y = arena.OPEN
 # Codes of the protocol's ActionResult.
 NOT_SUPPORTED, ERROR, CANT_QUEUE, COOLDOWN, QUEUE_IS_FULL = 2, 3, 4, 6, 7
 NO_MINERALS, NO_VESPENE, NO_FOOD, NO_LIFE, NO_ENERGY = 9, 10, 13, 15, 17
-CANT_TARGET, BUILD_TECH, CANT_SEE, FAR_FROM_CREEP, FAR_FROM_POWER = 36, 40, 45, 49, 50
+CANT_TARGET, BUILD_TECH, FAR_FROM_CREEP, FAR_FROM_POWER = 36, 40, 49, 50
 UNDER_CONSTRUCTION, NO_ROOM, CANT_WARP, CANT_LOAD, TECH = 64, 67, 69, 73, 79
 MUST_TARGET, MUST_TARGET_RESOURCES = 81, 89
 
@@ -149,12 +149,6 @@ def _build_without_a_place(game: Game) -> None:
     arena.command(game, 1, "Build_SupplyDepot", [worker])
 
 
-def _build_where_it_is_dark(game: Game) -> None:
-    arena.rich(game, 1)
-    worker = arena.rows_of(game, "SCV", 1)[0]
-    arena.command(game, 1, "Build_SupplyDepot", [worker], point=(X, Y))
-
-
 CASES = [
     (_without_money, NO_MINERALS),
     (_without_gas, NO_VESPENE),
@@ -175,7 +169,6 @@ CASES = [
     (_load_too_many, NO_ROOM),
     (_load_an_enemy, CANT_LOAD),
     (_build_without_a_place, MUST_TARGET),
-    (_build_where_it_is_dark, CANT_SEE),
 ]
 
 

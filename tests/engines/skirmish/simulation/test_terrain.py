@@ -9,7 +9,7 @@ from tests.factories import arena
 
 X, Y = arena.OPEN
 # Codes of the protocol's ActionResult.
-SUCCESS, CANT_BUILD_ON, INVALID, CANT_SEE, NEAR_RESOURCES = 1, 42, 44, 45, 47
+SUCCESS, CANT_BUILD_ON, INVALID, NEAR_RESOURCES = 1, 42, 44, 47
 FAR_FROM_CREEP, FAR_FROM_POWER = 49, 50
 
 
@@ -82,11 +82,11 @@ def test_where_a_building_can_stand(
     assert _error(game, building, *place) == code
 
 
-def test_town_halls_keep_off_resources_and_nobody_builds_in_the_dark() -> None:
+def test_town_halls_keep_off_resources() -> None:
+    """Players know the terrain from the start: they may build where they have not been."""
     game = arena.new_game()
     base = game.map.bases[2]
-    assert _error(game, "CommandCenter", base.x, base.y) == CANT_SEE
-    game.world.visibility[1] = 1
+    assert game.world.visibility[1][int(base.y), int(base.x)] == 0
     assert _error(game, "CommandCenter", base.x, base.y) == SUCCESS
     step = 1 if base.resources[0].x > base.x else -1
     code = _error(game, "CommandCenter", base.x + step, base.y)
@@ -107,5 +107,7 @@ def test_the_nearest_free_place_comes_first() -> None:
     arena.put(game, "SupplyDepot", 1, X, Y)
     x, y = entry_points.find_place(state, 1, depot, X, Y, 0)
     assert max(abs(x - X), abs(y - Y)) == 3  # two cells of depot and one between
-    game.world.visibility[1] = 0
+    game.world.visibility[1] = 0  # where a player has not been makes no difference
+    assert entry_points.find_place(state, 1, depot, X, Y, 0) == (x, y)
+    game.world.placeable[:] = 0
     assert entry_points.find_place(state, 1, depot, X, Y, 0) == (-1.0, -1.0)
