@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from starmill.benchmark.games import map_pool, throttle
+from starmill.benchmark.games import map_pool, relay, throttle
 from starmill.benchmark.opponents import contestants
 from starmill.benchmark.opponents.contestants import Contestant
 from starmill.benchmark.ratings import elo, results, standings, winrates
@@ -50,6 +50,8 @@ class Config:
         actions: actions that an agent may take in any five seconds.
         root: the installation's folder, or "skirmish" for the embedded game.
         game_version: like "4.9.2"; empty for the newest installed one.
+        bot_python: the interpreter for bots of python-sc2; empty for `.venv-burnysc2`.
+        bot_seconds: for which a bot of python-sc2 may be silent before its game is given up.
     """
 
     agents: tuple[str, ...]
@@ -62,6 +64,8 @@ class Config:
     actions: int = 22
     root: str = "skirmish"
     game_version: str = ""
+    bot_python: str = ""
+    bot_seconds: float = relay.Patience.move
 
     def __post_init__(self) -> None:
         """Checks the numbers."""
@@ -107,9 +111,10 @@ class EvaluationPlan:
 
 def plan(config: Config, offered_maps: Sequence[str]) -> EvaluationPlan:
     """Returns the games that a config stands for, on maps that the game offers."""
-    agents = contestants.contestants(config.agents)
-    opponents = contestants.contestants(config.opponents)
-    everybody = contestants.contestants([*config.agents, *config.opponents])
+    python = config.bot_python
+    agents = contestants.contestants(config.agents, python)
+    opponents = contestants.contestants(config.opponents, python)
+    everybody = contestants.contestants([*config.agents, *config.opponents], python)
     by_name = {player.name: player for player in everybody}
     if config.round_robin:
         pairs = schedule.round_robin(list(by_name))
@@ -117,11 +122,11 @@ def plan(config: Config, offered_maps: Sequence[str]) -> EvaluationPlan:
         pairs = schedule.against(
             [agent.name for agent in agents], [player.name for player in opponents]
         )
-    # Every game needs an agent's seat: two of the game's own AIs cannot play each other.
+    # Every game needs an agent: the game's own AIs and bots cannot play each other.
     playable = [
         (home, away)
         for home, away in pairs
-        if by_name[home].built_in is None or by_name[away].built_in is None
+        if by_name[home].is_agent or by_name[away].is_agent
     ]
     if not playable:
         raise errors.ConfigError(
@@ -135,7 +140,19 @@ def plan(config: Config, offered_maps: Sequence[str]) -> EvaluationPlan:
         config=config,
         contestants=by_name,
         maps=tuple(maps),
-        fixtures=tuple(fixtures),
+        fixtures=tuple(_with_own_races(fixture, by_name) for fixture in fixtures),
+    )
+
+
+def _with_own_races(
+    fixture: schedule.Fixture, by_name: dict[str, Contestant]
+) -> schedule.Fixture:
+    """Returns the fixture, with the race of contestants that play only one."""
+    home, away = by_name[fixture.home].race, by_name[fixture.away].race
+    return dataclasses.replace(
+        fixture,
+        home_race=home or fixture.home_race,
+        away_race=away or fixture.away_race,
     )
 
 
@@ -168,6 +185,7 @@ def run(
                 settings=settings,
                 max_loops=max(1, round(config.max_minutes * LOOPS_PER_MINUTE)),
                 limit=throttle.Limit(actions=config.actions),
+                patience=relay.Patience(move=config.bot_seconds),
             ),
             parallel=parallel,
             progress=progress,

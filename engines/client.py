@@ -169,6 +169,26 @@ class Client:
         self.send(request, timeout_seconds)
         return self.receive()
 
+    def relay(self, request: bytes, timeout_seconds: float) -> bytes:
+        """Passes on another client's request; returns the whole answer, errors included.
+
+        Raises EngineError if the game fails, not if it answers with an error.
+        """
+        if self._waiting is not None:
+            raise errors.EngineError(
+                f"{self._waiting[0]} is still under way; receive its answer first"
+            )
+        deadline = time.monotonic() + timeout_seconds
+        self._connection.send(request, deadline)
+        data = self._connection.receive(deadline)
+        try:
+            for field in protobuf.fields(data):
+                if field.number == _STATUS:
+                    self.status = field.value
+        except DecodeError as error:
+            raise errors.EngineCrashed("the game's answer is not a message") from error
+        return data
+
     def replay_info(self, data: bytes) -> bytes:
         """Returns the bytes of ResponseReplayInfo; ReplayError if the game refuses it."""
         answer = self.call(

@@ -8,6 +8,7 @@
     │   ├── EngineTimeout
     │   ├── EngineDesync       the playback differs from the recorded game
     │   └── EngineMissing      not retried: the version is not installed
+    ├── AgentError             a player failed: its game is not played, and not retried
     ├── ConverterError         a message cannot become arrays: quarantined with its reason
     ├── SpecError              arrays and spec disagree: our bug
     ├── FormatError            bytes on disk are not what was promised: exit 2
@@ -74,6 +75,10 @@ class EngineDesync(EngineError):
 
 class EngineMissing(EngineError):
     """No installed game can play this; another attempt would not help."""
+
+
+class AgentError(StarmillError):
+    """A player's own program failed during a game: it crashed, or it was silent for too long."""
 
 
 class ConverterError(StarmillError):

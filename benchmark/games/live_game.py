@@ -55,6 +55,8 @@ class GameSetup:
         seed: seeds the game: start positions and every other random choice.
         races: one per seat; with a built-in opponent, the seat's and the opponent's.
         opponent: the built-in opponent; None if two seats play each other.
+        relay_ports: the four ports of a game whose second player joins by itself (`relay`); None
+            of other games.
         max_loops: the game stops at this loop and is a draw.
         limit: how often each seat may act.
         names: players' names in the replay, in the order of `races`.
@@ -64,6 +66,7 @@ class GameSetup:
     seed: int
     races: tuple[str, str]
     opponent: BuiltIn | None = None
+    relay_ports: tuple[int, int, int, int] | None = None
     max_loops: int = round(MAX_MINUTES * LOOPS_PER_MINUTE)
     limit: throttle.Limit = throttle.Limit()
     names: tuple[str, str] = ("home", "away")
@@ -146,7 +149,8 @@ class LiveGame:
         The game then stands at loop 0. `settings` holds one entry per seat; `supervised` is
         switched off, because observations of a live game carry no recorded action.
         """
-        seat_count = 1 if setup.opponent is not None else 2
+        alone = setup.opponent is not None or setup.relay_ports is not None
+        seat_count = 1 if alone else 2
         if len(clients) != seat_count or len(settings) != seat_count:
             raise errors.ConfigError(
                 f"expected {seat_count} game processes and as many settings, found "
@@ -339,7 +343,7 @@ def _join(
     seconds: float,
 ) -> list[int]:
     """Returns the player ids. Joining blocks, so all clients ask before any waits."""
-    ports = _free_ports(4) if len(clients) > 1 else []
+    ports = free_ports() if len(clients) > 1 else setup.relay_ports
     # A game with a built-in opponent has two races and names, but one client.
     seats = zip(clients, settings, setup.races, setup.names, strict=False)
     for client, seat_settings, race, name in seats:
@@ -366,13 +370,16 @@ def _join(
     return player_ids
 
 
-def _free_ports(count: int) -> list[int]:
-    """Returns ports that were free a moment ago; holds each until the last is found."""
+def free_ports() -> tuple[int, int, int, int]:
+    """Returns four ports that were free a moment ago; holds each until the last is found."""
     servers: list[socket.socket] = []
     try:
-        for _ in range(count):
+        for _ in range(4):
             servers.append(socket.create_server((HOST, 0)))
-        return [int(server.getsockname()[1]) for server in servers]
+        first, second, third, fourth = (
+            int(server.getsockname()[1]) for server in servers
+        )
+        return first, second, third, fourth
     finally:
         for server in servers:
             server.close()

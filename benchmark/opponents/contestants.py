@@ -8,6 +8,7 @@ that plays. Knows nothing of schedules and results. A contestant is one of
     rush, economy, turtle      scripted specialists
     skirmish:bc, ...           a trained agent that ships with starmill
     path/to/run, bc.agent      a trained agent; "path?search=20" adds search at inference
+    python-sc2:MODULE:CLASS    a bot written with python-sc2, in a process of its own
 
 "name=source" gives any of them another name.
 """
@@ -23,7 +24,7 @@ from typing import Protocol, cast
 
 from starmill.benchmark.games import built_in
 from starmill.benchmark.games.built_in import BuiltIn
-from starmill.benchmark.opponents import shipped
+from starmill.benchmark.opponents import python_sc2, shipped
 from starmill.benchmark.opponents.random_agent import RandomAgent
 from starmill.benchmark.opponents.specialists import Specialist
 from starmill.benchmark.opponents.styles import STYLES
@@ -45,6 +46,7 @@ class Kind(enum.StrEnum):
     RANDOM = "random"
     SPECIALIST = "specialist"
     CHECKPOINT = "checkpoint"
+    PYTHON_SC2 = "python-sc2"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -57,6 +59,8 @@ class Contestant:
         kind: what plays.
         digest: changes whenever the player's behaviour may change.
         options: of a checkpoint: the text after "?", such as "search=20"; empty for others.
+        race: the only race that it plays; empty if it plays all.
+        python: the interpreter of a bot of python-sc2; empty for others.
     """
 
     name: str
@@ -64,6 +68,20 @@ class Contestant:
     kind: Kind
     digest: str
     options: str = ""
+    race: str = ""
+    python: str = ""
+
+    @property
+    def is_agent(self) -> bool:
+        """Whether an agent plays that acts on the dataset's arrays."""
+        return self.kind not in (Kind.BUILT_IN, Kind.PYTHON_SC2)
+
+    @property
+    def bot(self) -> python_sc2.Bot | None:
+        """Returns the bot of python-sc2; None if another kind of player plays."""
+        if self.kind is not Kind.PYTHON_SC2:
+            return None
+        return python_sc2.find(self.source, self.python)
 
     @property
     def built_in(self) -> BuiltIn | None:
@@ -75,11 +93,14 @@ class _AgentModule(Protocol):
     def load(self, path: Path, **options: str) -> Agent: ...
 
 
-def contestants(texts: Iterable[str]) -> list[Contestant]:
-    """Returns the contestants, each once; ConfigError if two share a name."""
+def contestants(texts: Iterable[str], bot_python: str = "") -> list[Contestant]:
+    """Returns the contestants, each once; ConfigError if two share a name.
+
+    bot_python: the interpreter for bots of python-sc2; empty for the usual place.
+    """
     by_name: dict[str, Contestant] = {}
     for text in texts:
-        player = contestant(text)
+        player = contestant(text, bot_python)
         if by_name.setdefault(player.name, player) != player:
             raise errors.ConfigError(
                 f"two contestants are called {player.name!r}; rename one of them, for "
@@ -88,12 +109,14 @@ def contestants(texts: Iterable[str]) -> list[Contestant]:
     return list(by_name.values())
 
 
-def contestant(text: str) -> Contestant:
+def contestant(text: str, bot_python: str = "") -> Contestant:
     """Returns the contestant that a text of the command line names."""
     name, equals, source = text.partition("=")
     # "folder?search=20" has an equals sign but no name.
     if not equals or "?" in name or "/" in name:
         name, source = "", text
+    if python_sc2.is_bot(source):
+        return _python_sc2(name, source, bot_python)
     if built_in.is_built_in(source):
         built_in.parse(source)
         kind, digest = Kind.BUILT_IN, f"built-in:{source}"
@@ -115,6 +138,11 @@ def load(contestant: Contestant, settings: ConverterSettings) -> Agent:
         raise errors.ConfigError(
             f"{contestant.name}: the game itself plays this opponent, so there is no agent "
             "to load"
+        )
+    if contestant.kind is Kind.PYTHON_SC2:
+        raise errors.ConfigError(
+            f"{contestant.name}: a bot of python-sc2 plays in a process of its own, so there "
+            "is no agent to load"
         )
     if contestant.kind is Kind.RANDOM:
         return RandomAgent(settings)
@@ -191,6 +219,15 @@ def tree_digest(path: Path) -> str:
         content = hashlib.sha256(file.read_bytes()).hexdigest()
         digest.update(f"{file.relative_to(path).as_posix()}\0{content}\n".encode())
     return digest.hexdigest()
+
+
+def _python_sc2(name: str, source: str, python: str) -> Contestant:
+    """Returns a bot of python-sc2; its digest covers its code and burnysc2's version."""
+    bot = python_sc2.find(source, python)
+    code = tree_digest(bot.source_folder())
+    digest = f"python-sc2:{bot.class_name}:{bot.version}:sha256:{code}"
+    player = _contestant(name or bot.class_name, source, Kind.PYTHON_SC2, digest)
+    return dataclasses.replace(player, race=bot.race, python=bot.python)
 
 
 def _trained(name: str, source: str) -> Contestant:

@@ -6,13 +6,14 @@ Both play many games, so no game may depend on the one before it.
 
 import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from starmill.benchmark.games import live_game, map_pool, throttle
-from starmill.benchmark.opponents import contestants
+from starmill.benchmark.games import live_game, map_pool, relay, throttle
+from starmill.benchmark.opponents import contestants, python_sc2
 from starmill.benchmark.opponents.contestants import Contestant
 from starmill.benchmark.statistics.files import GameStatistics
 from starmill.benchmark.tournaments import schedule, tournament
+from starmill.engines.client import Client
 from starmill.engines.pool import Deadlines, Pool, PoolConfig
 from starmill.schema import errors
 from starmill.schema.agent import Agent
@@ -31,6 +32,7 @@ class RefereeConfig:
         max_loops: the game loop at which a game is a draw.
         limit: how often each agent may act.
         deadlines: how long to wait for the game.
+        patience: how long to wait for bots that play in a process of their own.
     """
 
     root: str
@@ -40,6 +42,7 @@ class RefereeConfig:
     max_loops: int
     limit: throttle.Limit = throttle.Limit()
     deadlines: Deadlines = live_game.DEADLINES
+    patience: relay.Patience = relay.Patience()
 
     def __call__(self) -> tournament.Referee:
         """Returns a referee, which loads each agent when it first plays."""
@@ -63,34 +66,39 @@ class Referee:
         self._agents: dict[str, Agent] = {}
 
     def play(self, fixture: schedule.Fixture) -> tournament.Played:
-        """Plays the fixture. A built-in AI never has the first seat, even when it is home."""
+        """Plays the fixture. An agent has the first seat, even when the other player is home."""
         names = [fixture.home, fixture.away]
         races = [fixture.home_race, fixture.away_race]
         players = [self._config.contestants[name] for name in names]
-        swapped = players[0].built_in is not None
+        swapped = not players[0].is_agent
         if swapped:
             players.reverse()
             races.reverse()
-        if players[0].built_in is not None:
+        if not players[0].is_agent:
             raise errors.ConfigError(
-                f"{fixture.game}: two of the game's own AIs cannot play each other"
+                f"{fixture.game}: expected an agent; the game's own AIs and bots cannot play "
+                "each other"
             )
-        opponent = players[1].built_in
-        seats = players[:1] if opponent else players
+        bot = players[1].bot
+        seats = [player for player in players if player.is_agent]
         setup = live_game.GameSetup(
             map_path=fixture.map_path,
             seed=fixture.seed,
             races=(races[0], races[1]),
-            opponent=opponent,
+            opponent=players[1].built_in,
+            relay_ports=live_game.free_ports() if bot else None,
             max_loops=self._config.max_loops,
             limit=self._config.limit,
             names=(players[0].name, players[1].name),
         )
         agents = [self._agent(player.name) for player in seats]
-        with self._pool.lease(self._executable, len(seats)) as games:
-            game = live_game.play(
-                live_game.clients_of(games), setup, agents, self._config.deadlines
-            )
+        processes = 2 if bot else len(seats)
+        with self._pool.lease(self._executable, processes) as games:
+            clients = live_game.clients_of(games)
+            if bot:
+                game = self._play_with_bot(clients, setup, agents, bot)
+            else:
+                game = live_game.play(clients, setup, agents, self._config.deadlines)
         statistics = GameStatistics(
             home=game.records[0],
             away=game.records[1] if len(game.records) > 1 else None,
@@ -106,6 +114,34 @@ class Referee:
             replay=game.replay,
             statistics=statistics.swapped() if swapped else statistics,
         )
+
+    def _play_with_bot(
+        self,
+        clients: Sequence[Client],
+        setup: live_game.GameSetup,
+        agents: Sequence[Agent],
+        bot: python_sc2.Bot,
+    ) -> live_game.PlayedGame:
+        """Plays a game against a bot in a process of its own; AgentError if the bot fails."""
+        config = self._config
+        if setup.relay_ports is None:
+            raise errors.ConfigError("a game with a bot needs ports")
+        seat = relay.Seat(
+            race=setup.races[1], name=setup.names[1], ports=setup.relay_ports
+        )
+        seconds = config.deadlines.play
+        with (
+            relay.Relay(clients[1], seat, config.patience, seconds) as passage,
+            python_sc2.running(bot, seat.race, passage.port) as process,
+        ):
+            passage.alive = lambda: process.exit_status() is None
+            game = live_game.play(clients[:1], setup, agents, config.deadlines)
+            failure, output = passage.failure, process.last_line()
+        if failure:
+            raise errors.AgentError(
+                f"{seat.name} {failure}; its last line: {output or 'none'}"
+            )
+        return game
 
     def _agent(self, name: str) -> Agent:
         if name not in self._agents:

@@ -191,7 +191,7 @@ def _attempt(referee: Referee, fixture: schedule.Fixture) -> Answer:
         raise
     except errors.EngineError as error:
         return _Crash(f"{type(error).__name__}: {error}", retry=True)
-    except (errors.ConverterError, errors.SpecError) as error:
+    except (errors.AgentError, errors.ConverterError, errors.SpecError) as error:
         return _Crash(f"{type(error).__name__}: {error}", retry=False)
     except DecodeError as error:  # the game sent bytes that are no message
         return _Crash(f"DecodeError: {error}", retry=True)

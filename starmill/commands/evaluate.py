@@ -24,8 +24,8 @@ EXAMPLES = """\
 
 A contestant is a checkpoint's folder, a packed agent, a difficulty of the game's own AI (very_easy
 ... very_hard, cheat_insane; "very_hard+rush" with a build), random, a specialist (rush, economy,
-turtle), or a trained agent that ships (skirmish:bc, ft-bc, oac, e-oac, mzs, mzs-mcts); "name=what"
-renames it. The same seed gives the same games. Running again in the same folder
+turtle), a trained agent that ships (skirmish:bc, ft-bc, oac, e-oac, mzs, mzs-mcts), or a bot written
+with python-sc2 (python-sc2:MODULE:CLASS, as an opponent); "name=what" renames it. The same seed gives the same games. Running again in the same folder
 carries on; results.csv there is what `starmill rate` reads.
 """
 
@@ -76,6 +76,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="most actions of an agent in any five seconds (%(default)s)",
     )
     add(
+        "--bot-python",
+        default="",
+        metavar="PYTHON",
+        help="interpreter with burnysc2, for bots (default: .venv-burnysc2/bin/python)",
+    )
+    add(
+        "--bot-seconds",
+        type=float,
+        default=evaluation.Config.bot_seconds,
+        help="for which a bot may be silent before its game is given up (%(default)g)",
+    )
+    add(
         "--anchor",
         help="agent whose rating is 1000 (default: very_hard, otherwise the first opponent)",
     )
@@ -113,6 +125,8 @@ def run(args: argparse.Namespace) -> int:
         actions=args.actions,
         root=args.sc2 or os.environ.get("SC2PATH") or "skirmish",
         game_version=args.game_version,
+        bot_python=args.bot_python,
+        bot_seconds=args.bot_seconds,
     )
     if args.references == "skirmish" and not installation.is_embedded(config.root):
         raise errors.ConfigError(
