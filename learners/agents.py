@@ -165,11 +165,12 @@ _RECORDS = (
         config=muzero.Config,
         network={"latent_model": True},
         full={
-            # n = 512. The paper gives neither the unrolled steps (MuZero has 5 after the
-            # first), nor the batch, nor the weight decay.
-            "rollout": 513,
+            # The paper gives neither the unrolled steps (MuZero has 5 after the first), nor
+            # the batch, nor the weight decay.
+            "rollout": 6,
             "unroll": 6,
             "bootstrap": True,
+            "ahead": 512,
             "batch_size": 64,
             "accumulate": 8,
             "learning_rate": 1e-3,
@@ -182,6 +183,7 @@ _RECORDS = (
             "rollout": 6,
             "unroll": 6,
             "bootstrap": False,
+            "ahead": 0,
             "frames": 1_000_000,
         },
     ),

@@ -3,16 +3,19 @@
 In: a training state (a tree of arrays) and a `Meta`. Out: the same. Arrays are stored under their
 path in the tree, so the files hold no library's container types. A digest of each array is
 stored beside them and checked when they are read; checkpoints of earlier versions have none.
+Writing goes on in the background. Where several processes train, all of them write and read
+together; they may be another number of processes when they read.
 Must not know: how training works, and what the arrays mean beyond `PARAMETERS` and `BEHAVIOUR`.
 """
 
+import contextlib
 import dataclasses
 import errno
 import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -81,8 +84,13 @@ class Store:
             lambda: ocp.CheckpointManager(
                 self._folder,
                 options=ocp.CheckpointManagerOptions(
-                    max_to_keep=KEEP, create=True, enable_async_checkpointing=False
+                    max_to_keep=KEEP, create=True, enable_async_checkpointing=True
                 ),
+                item_handlers={
+                    "state": ocp.StandardCheckpointHandler(),
+                    "meta": ocp.JsonCheckpointHandler(),
+                    "digests": ocp.JsonCheckpointHandler(),
+                },
             ),
         )
 
@@ -92,7 +100,8 @@ class Store:
 
     def __exit__(self, *_: object) -> None:
         """Ends the writing."""
-        self._manager.close()
+        with self._full_disks():
+            self._manager.close()
 
     def latest(self) -> int | None:
         """Returns the newest checkpoint's update; None if there is none."""
@@ -100,23 +109,31 @@ class Store:
         return None if update is None else int(update)
 
     def save(self, state: Any, meta: Meta) -> None:
-        """Writes a checkpoint. One that exists for the same update is kept instead.
+        """Begins to write a checkpoint. One that exists for the same update is kept instead.
 
-        OSError if the disk is full; training can continue from the checkpoint before.
+        On return the arrays have been copied: they may be used up. OSError if the disk is full;
+        training can continue from the checkpoint before.
         """
         if meta.update in self._manager.all_steps():
             return
-        # Plain arrays: on which devices they were is not worth restoring.
-        arrays = {name: np.asarray(leaf) for name, leaf in _flat(state).items()}
-        self._check_space(sum(array.nbytes for array in arrays.values()))
         values = dataclasses.asdict(meta)
+        arrays = _flat(state)
+        self._check_space(sum(array.nbytes for array in arrays.values()))
+        # One process writes the small parts, for all of them.
+        digests = _digests(values, arrays) if jax.process_index() == 0 else {}
         items = ocp.args.Composite(
             state=ocp.args.StandardSave(arrays),
             meta=ocp.args.JsonSave(values),
-            digests=ocp.args.JsonSave(_digests(values, arrays)),
+            digests=ocp.args.JsonSave(digests),
         )
-        try:
+        with self._full_disks():
             self._manager.save(meta.update, args=items)
+
+    @contextlib.contextmanager
+    def _full_disks(self) -> Iterator[None]:
+        """Raises OSError for a full disk, also if it was the checkpoint before that failed."""
+        try:
+            yield
         except ValueError as error:
             # This is how tensorstore reports a full disk.
             if _NO_SPACE not in str(error):
@@ -153,8 +170,18 @@ class Store:
 
     def _read(self, update: int) -> tuple[Meta, Arrays]:
         folder = self._folder / str(update)
+        # As plain arrays: on which devices they were is of no interest.
+        metadata = _guarded(folder, lambda: self._manager.item_metadata(update))
+        if metadata.get("state") is None:
+            raise errors.FormatError(
+                f"{folder}: the checkpoint is damaged or incomplete: it has no state"
+            )
+        like = {
+            name: np.broadcast_to(np.zeros((), leaf.dtype), leaf.shape)
+            for name, leaf in metadata["state"].items()
+        }
         items = {
-            "state": ocp.args.StandardRestore(),
+            "state": ocp.args.StandardRestore(like),
             "meta": ocp.args.JsonRestore(),
         }
         if _has_digests(folder):
@@ -210,7 +237,7 @@ def restore(arrays: Arrays, like: Any, where: Path) -> Any:
     ManifestMismatch unless both have the same paths, shapes and dtypes.
     """
     leaves, tree = jax.tree_util.tree_flatten_with_path(like)
-    expected = {_name(path): (leaf.shape, leaf.dtype) for path, leaf in leaves}
+    expected = {path_name(path): (leaf.shape, leaf.dtype) for path, leaf in leaves}
     stored = {name: (value.shape, value.dtype) for name, value in arrays.items()}
     if stored != expected:
         names = sorted(
@@ -222,7 +249,7 @@ def restore(arrays: Arrays, like: Any, where: Path) -> Any:
             f"{where}: the checkpoint belongs to another network or algorithm: arrays "
             f"{names[:8]} differ from this run's"
         )
-    return jax.tree.unflatten(tree, [arrays[_name(path)] for path, _ in leaves])
+    return jax.tree.unflatten(tree, [arrays[path_name(path)] for path, _ in leaves])
 
 
 def graft(
@@ -236,7 +263,7 @@ def graft(
     leaves, tree = jax.tree_util.tree_flatten_with_path(like)
     grafted, missing, wrong = [], [], []
     for path, leaf in leaves:
-        name = f"{prefix}/{_name(path)}"
+        name = f"{prefix}/{path_name(path)}"
         if name not in arrays:
             missing.append(name)
             grafted.append(leaf)
@@ -289,6 +316,17 @@ def checked_meta(values: Any, where: Path) -> Meta:
     return Meta(**values)
 
 
+def path_name(path: Any) -> str:
+    """Returns the path of a leaf in a tree as text, "0/policy/kernel"."""
+    parts = []
+    for key in path:
+        for kind in ("key", "idx", "name"):
+            if hasattr(key, kind):
+                parts.append(str(getattr(key, kind)))
+                break
+    return "/".join(parts)
+
+
 def _guarded(where: Path, action: Callable[[], _Result]) -> _Result:
     """Returns the action's result; a FormatError in place of what damaged files raise."""
     try:
@@ -309,12 +347,14 @@ def _has_digests(folder: Path) -> bool:
     return listed or (folder / "digests").exists()
 
 
-def _digests(meta: Mapping[str, Any], arrays: Arrays) -> dict[str, Any]:
+def _digests(meta: Mapping[str, Any], arrays: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the sha256 of the meta, and of each array with its dtype and shape."""
     text = json.dumps(meta, sort_keys=True)
     return {
         "meta": hashlib.sha256(text.encode()).hexdigest(),
-        "arrays": {name: _array_digest(array) for name, array in arrays.items()},
+        "arrays": {
+            name: _array_digest(np.asarray(array)) for name, array in arrays.items()
+        },
     }
 
 
@@ -326,14 +366,4 @@ def _array_digest(array: NDArray[Any]) -> str:
 
 def _flat(tree: Any) -> dict[str, Any]:
     leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
-    return {_name(path): leaf for path, leaf in leaves}
-
-
-def _name(path: Any) -> str:
-    parts = []
-    for key in path:
-        for kind in ("key", "idx", "name"):
-            if hasattr(key, kind):
-                parts.append(str(getattr(key, kind)))
-                break
-    return "/".join(parts)
+    return {path_name(path): leaf for path, leaf in leaves}

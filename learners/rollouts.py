@@ -7,6 +7,7 @@ rectangle, and rows of `raw_units` that no step of the batch uses are cut off.
 Must not know: networks and losses.
 """
 
+import dataclasses
 import functools
 from collections.abc import Mapping
 from typing import Any
@@ -28,31 +29,84 @@ UNIT_BUCKETS = (64, 128, 256, 512)
 PREVIOUS = ("function", "queued", "repeat")
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Cut:
+    """Which of the steps that were read become what losses take.
+
+    Attributes:
+        consecutive: whether rows continue where they ended, so that all begin at one step.
+        burn_in: steps before each rollout that only fill the network's memory.
+        ahead: whether the second half of each row is a stretch some way ahead of the first.
+    """
+
+    consecutive: bool = False
+    burn_in: int = 0
+    ahead: bool = False
+
+    def steps_read(self, rollout: int) -> int:
+        """Returns the steps that are read for a rollout of K steps, without those ahead."""
+        return rollout + 1 + self.burn_in
+
+
+PLAIN = Cut()
+
+
 def prepare(
     arrays: Mapping[str, NDArray[Any]],
     settings: ConverterSettings,
+    cut: Cut = PLAIN,
     *,
-    consecutive: bool = False,
+    first_row: int = 0,
+    rows: int | None = None,
 ) -> Batch:
     """Returns a batch with K steps, as losses take it, from a dense or compact one with K + 1.
 
     The additional step supplies the previous action, and is dropped. It is the first step,
     with one exception: of the rollouts that begin an episode, those in even rows keep their
     first step and drop their last, so that the first step of episodes is trained on too.
-    With `consecutive` the first step is always dropped, so that rows continue where they
-    ended.
+
+    With `cut.burn_in`, each row has that many steps more, which become the batch `past`
+    [B, burn_in, ...]. Rows that begin an episode then start at one of its first burn_in + 2
+    steps in turn; what `past` holds from before an episode is without effect, because memory
+    is reset where an episode starts. With `cut.ahead`, the stretch in the second half of each
+    row becomes the batch `ahead` [B, K, ...]; it never keeps its first step.
+
+    Args:
+        arrays: what the dataset gave.
+        settings: of the dataset.
+        cut: which steps become what.
+        first_row: of the whole batch, if this is a part of it.
+        rows: unit rows to keep; None for the fewest that hold all units (`unit_rows`).
     """
-    dense = add_previous_action(trim_units(arrays, settings))
+    trimmed = trim_units(arrays, settings, rows)
+    later: Batch = {}
+    if cut.ahead:
+        half = trimmed["step_type"].shape[1] // 2
+        later = {key: value[:, half:] for key, value in trimmed.items()}
+        trimmed = {key: value[:, :half] for key, value in trimmed.items()}
+    dense = add_previous_action(trimmed)
     size, steps = dense["step_type"].shape
-    begins = dense["step_type"][:, 0] == episode.FIRST
-    keep_first = begins & (np.arange(size) % 2 == 0) & (not consecutive)
-    start = np.where(keep_first, 0, 1)
-    if not start.any() or start.all():
-        return {
-            key: value[:, start[0] :][:, : steps - 1] for key, value in dense.items()
-        }
-    rows, index = np.arange(size)[:, None], start[:, None] + np.arange(steps - 1)
-    return {key: value[rows, index] for key, value in dense.items()}
+    count, usual = steps - 1 - cut.burn_in, cut.burn_in + 1
+    start = np.full(size, usual)
+    if not cut.consecutive:
+        begins = dense["step_type"][:, 0] == episode.FIRST
+        turn = (first_row + np.arange(size)) % (usual + 1)
+        start = np.where(begins, turn, usual)
+    out = _steps(dense, start, count)
+    if cut.burn_in:
+        out["past"] = _steps(dense, start - cut.burn_in, cut.burn_in)
+    if cut.ahead:
+        out["ahead"] = _steps(add_previous_action(later), np.ones(size, int), count)
+    return out
+
+
+def _steps(batch: Batch, start: NDArray[Any], count: int) -> Batch:
+    """Returns `count` steps of each row from its start; before the row, its first step."""
+    if (start == start[0]).all() and start[0] >= 0:
+        return {key: value[:, start[0] :][:, :count] for key, value in batch.items()}
+    index = np.maximum(start[:, None] + np.arange(count), 0)
+    rows = np.arange(len(start))[:, None]
+    return {key: value[rows, index] for key, value in batch.items()}
 
 
 def add_previous_action(batch: Batch) -> Batch:
@@ -72,24 +126,24 @@ def add_previous_action(batch: Batch) -> Batch:
 
 
 def trim_units(
-    arrays: Mapping[str, NDArray[Any]], settings: ConverterSettings
+    arrays: Mapping[str, NDArray[Any]],
+    settings: ConverterSettings,
+    rows: int | None = None,
 ) -> Batch:
     """Returns a batch with `units` [..., U', C], `unit_count` [...], `camera_corners` [..., 4].
 
-    U' is the smallest bucket that holds every row used. The batch may be dense or compact
-    (`schema.loader.compact`), with any leading axes.
+    U' is `rows`, or the smallest bucket that holds every row used. The batch may be dense or
+    compact (`schema.loader.compact`), with any leading axes.
     """
     out = {key: np.asarray(value) for key, value in arrays.items()}
-    maximum = _max_units(settings)
+    if rows is None:
+        rows = unit_rows(arrays, settings)
     if "raw_units" in out:
         units = out.pop("raw_units")
-        index = np.arange(1, units.shape[-2] + 1)
-        count = np.where((units != 0).any(-1), index, 0).max(-1, initial=0)
-        out["unit_count"] = count.astype(np.int32)
-        out["units"] = units[..., : bucket(int(count.max(initial=0)), maximum), :]
+        out["unit_count"] = _used_rows(units)
+        out["units"] = units[..., :rows, :]
     elif "units" in out:
         count, flat = out["unit_count"], out["units"]
-        rows = bucket(int(count.max(initial=0)), maximum)
         used = np.arange(rows) < count[..., None]
         units = np.zeros((*count.shape, rows, flat.shape[-1]), flat.dtype)
         units[used] = flat[: int(count.sum())]
@@ -97,6 +151,23 @@ def trim_units(
     if "camera" in out:
         out["camera_corners"] = camera_corners(out.pop("camera"))
     return out
+
+
+def unit_rows(
+    arrays: Mapping[str, NDArray[Any]], settings: ConverterSettings
+) -> int:
+    """Returns the smallest bucket that holds every unit row used in a batch."""
+    if "raw_units" in arrays:
+        count = _used_rows(np.asarray(arrays["raw_units"]))
+    else:
+        count = np.asarray(arrays.get("unit_count", 0))
+    return bucket(int(count.max(initial=0)), _max_units(settings))
+
+
+def _used_rows(units: NDArray[Any]) -> NDArray[np.int32]:
+    index = np.arange(1, units.shape[-2] + 1)
+    used = np.where((units != 0).any(-1), index, 0).max(-1, initial=0)
+    return np.asarray(used, np.int32)
 
 
 def bucket(rows: int, maximum: int) -> int:
@@ -127,10 +198,11 @@ def camera_corners(camera: NDArray[Any]) -> NDArray[np.int32]:
 
 
 def flatten(batch: Batch) -> Batch:
-    """Merges the two leading axes, [B, K, ...] -> [B * K, ...]."""
+    """Merges the two leading axes, [B, K, ...] -> [B * K, ...]; other batches in it stay out."""
     return {
         key: value.reshape((value.shape[0] * value.shape[1], *value.shape[2:]))
         for key, value in batch.items()
+        if not isinstance(value, dict)
     }
 
 

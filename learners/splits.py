@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow.compute
 
+from starmill.learners.rollouts import Cut
 from starmill.learners.runs import HOLD_OUT_TOTAL, Run
 from starmill.schema import errors, selection
 from starmill.schema.loader.batch_options import BatchOptions
@@ -59,24 +60,39 @@ def batches(
     data: Dataset,
     *,
     workers: int = 0,
+    host: int = 0,
+    hosts: int = 1,
     state: dict[str, int] | None = None,
 ) -> Any:
-    """Returns the dataset's iterator for a run.
+    """Returns the dataset's iterator for a run; one host reads its share of each batch's rows.
 
-    Its batches have K + 1 steps; `rollouts.prepare` makes them into what losses take.
+    Its batches have a step more than a rollout, and the steps of the burn-in.
+    `rollouts.prepare` makes them into what losses take.
     """
     config = run.algorithm
     overlap = getattr(config, "overlap", 0)
     options = BatchOptions(
-        batch_size=config.batch_size,
-        rollout=config.rollout + 1,
+        batch_size=config.batch_size // hosts,
+        rollout=cut(run).steps_read(config.rollout),
         seed=run.seed,
         sampler=run.sampler,
         form="compact",
         stride=config.rollout - overlap if run.is_consecutive else None,
         cross_episodes=run.is_consecutive,
+        # Each batch of an update has rows of its own, which go on in the next update.
+        parts=config.accumulate if run.is_consecutive else 1,
+        ahead=getattr(config, "ahead", 0),
     )
-    return data.batches(options, workers=workers, state=state)
+    return data.batches(options, workers=workers, host=host, hosts=hosts, state=state)
+
+
+def cut(run: Run) -> Cut:
+    """Returns which of the steps that are read become what the run's losses take."""
+    return Cut(
+        consecutive=run.is_consecutive,
+        burn_in=run.algorithm.burn_in,
+        ahead=getattr(run.algorithm, "ahead", 0) > 0,
+    )
 
 
 def _is_held_out(run: Run, data: Dataset) -> pyarrow.compute.Expression:

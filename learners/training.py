@@ -3,15 +3,16 @@
 In: a `Run`, a dataset and a folder. Out: files in the folder (`run_folder`) and a `Summary`. A run
 whose folder has checkpoints continues from the newest one, bit for bit: the optimizer's state,
 the carry and the sampler's position are stored in it, and all random numbers follow from the seed
-and the number of the update.
+and the number of the update. Several processes (`processes`) train one run together in one folder,
+which all of them see. Any number of them can continue a run.
 """
 
+import contextlib
 import dataclasses
-import itertools
 import json
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,18 +22,19 @@ import numpy as np
 from starmill.learners import (
     agent_file,
     checkpoint,
+    feed,
     journal,
-    rollouts,
+    processes,
     run_folder,
     runs,
     splits,
 )
 from starmill.learners.algorithms.contract import Metrics
 from starmill.learners.checkpoint import Meta
+from starmill.learners.feed import Feed, Group
 from starmill.learners.learner import Learner, State
 from starmill.learners.networks import parameters, streams
 from starmill.learners.networks.parameters import Params
-from starmill.learners.rollouts import Batch
 from starmill.learners.runs import Run
 from starmill.schema import errors, specs, storage
 from starmill.schema.loader.dataset import Dataset
@@ -87,7 +89,7 @@ def train(
         data: the whole dataset; the run's filters and the split are applied here.
         folder: for the results; created if missing. A folder with another run is refused.
         init: an earlier run's folder, or an agent's file, whose parameters to start from.
-        workers: processes that load data ahead.
+        workers: processes that load data ahead, of each process that trains.
         devices: how many devices to use; None for all.
         stop_after: the update after which to stop, as if interrupted; for tests.
         on_update: called after each update with its number and the frames done.
@@ -99,9 +101,20 @@ def train(
         raise errors.ManifestMismatch(
             "the run's settings differ from the dataset's:\n  " + "\n  ".join(lines)
         )
+    _check_memory(run)
     episodes = splits.training_episodes(run, data)
-    _claim(folder, run, data, init)
+    claim = _claim(run, data, init)
+    path = folder / run_folder.RUN
+    _check_claim(folder, claim)
     learner = Learner(run, devices)
+    if processes.is_writer() and not path.exists():
+        storage.write(str(path), claim)
+    processes.wait("the run's folder")
+    if not path.exists():
+        raise errors.ConfigError(
+            f"{path}: expected the file that process 0 wrote: --out must be a folder that all "
+            "processes share"
+        )
     with checkpoint.Store(folder) as store:
         if store.latest() is None:
             meta = _first_meta(run, data, episodes)
@@ -112,30 +125,50 @@ def train(
             checkpoint.check_dataset(meta, data.reference)
             # The folder's run is this one, but earlier versions may have spelled it otherwise.
             meta = dataclasses.replace(meta, run=run.to_json())
-            like = jax.eval_shape(lambda: learner.init(None))
-            tree = checkpoint.restore(arrays, tuple(like), folder)
+            tree = checkpoint.restore(arrays, tuple(learner.shapes()), folder)
             state = learner.put_state(State(*tree))
         with (
             splits.batches(
-                run, episodes, workers=workers, state=meta.sampler or None
+                run,
+                episodes,
+                workers=workers,
+                host=processes.index(),
+                hosts=processes.count(),
+                state=meta.sampler or None,
             ) as iterator,
-            journal.Journal(folder, update=meta.update) as metrics_journal,
+            _journal(folder, meta.update) as metrics_journal,
         ):
             session = _Session(learner, iterator, metrics_journal, store, meta, folder)
-            return session.train(state, stop_after, on_update)
+            try:
+                return session.train(state, stop_after, on_update)
+            except (RuntimeError, ValueError) as error:
+                if processes.count() > 1:
+                    processes.give_up(error)
+                raise
+
+
+def _journal(
+    folder: Path, update: int
+) -> contextlib.AbstractContextManager[journal.Journal | None]:
+    """Returns the journal in the process that writes it; a context without one in others."""
+    if processes.is_writer():
+        return journal.Journal(folder, update=update)
+    return contextlib.nullcontext()
 
 
 class _Pending(NamedTuple):
-    """An update whose metrics have not been read yet.
+    """A group whose metrics have not been read yet.
 
     Attributes:
-        update: its number.
-        batches: what it was trained on.
-        metrics: still on the devices; reading them waits for the update.
+        update: the number of its update.
+        is_last: whether it is the update's last group.
+        group: what was computed.
+        metrics: still on the devices; reading them waits for the computation.
     """
 
     update: int
-    batches: list[Batch]
+    is_last: bool
+    group: Group
     metrics: Metrics
 
 
@@ -146,7 +179,7 @@ class _Session:
         self,
         learner: Learner,
         iterator: Any,
-        metrics_journal: journal.Journal,
+        metrics_journal: journal.Journal | None,
         store: checkpoint.Store,
         meta: Meta,
         folder: Path,
@@ -154,31 +187,47 @@ class _Session:
         self._learner, self._run = learner, learner.run
         self._iterator, self._journal, self._store = iterator, metrics_journal, store
         self._meta, self._folder = meta, folder
+        self._first_position = iterator.get_state()["position"]
+        # Of the groups of the present update, and of the updates since the last row.
+        self._group_rows: list[dict[str, float]] = []
         self._rows: list[dict[str, float]] = []
-        self._wait_seconds = 0.0
 
     def train(
         self, state: State, stop_after: int | None, on_update: OnUpdate
     ) -> Summary:
-        """Runs updates. Metrics are read one update late, so that devices are never idle."""
+        """Runs updates. Metrics are read one group late, so that devices are never idle."""
         began, first = time.monotonic(), self._meta.update
         last = self._run.updates
         if stop_after is not None:
             last = min(last, stop_after)
+        size = feed.group_size(
+            self._run.algorithm.accumulate, self._iterator.batch_bytes
+        )
+        groups = self._run.algorithm.accumulate // size
+        batches = Feed(self._learner, self._iterator, max(0, last - first) * groups)
         pending: _Pending | None = None
         problem, update = None, first
         for update in range(first + 1, last + 1):
-            batches = list(
-                itertools.islice(self._loaded(), self._run.algorithm.accumulate)
-            )
-            before = state
-            state, metrics = self._learner.update(state, batches, update)
-            if pending is not None and (problem := self._settle(pending)):
-                state = before
+            total = None
+            for number in range(groups):
+                group = batches.next()
+                if groups == 1:
+                    state, metrics = self._learner.update(state, group.device, update)
+                else:
+                    state, total, metrics = self._learner.add(
+                        state, total, group.device, update, number * size
+                    )
+                batches.advance()
+                if pending is not None and (problem := self._settle(pending)):
+                    break
+                is_last = number == groups - 1
+                pending = _Pending(update, is_last, group, metrics)
+            if problem:
                 break
-            pending = _Pending(update, batches, metrics)
+            if total is not None:
+                state = self._learner.apply(state, total)
             if update % self._run.save_every == 0 or update == last:
-                problem = self._settle(pending)
+                problem = self._settle(pending) if pending else None
                 pending = None
                 if problem:
                     break
@@ -188,56 +237,86 @@ class _Session:
             update=update,
             frames=update * self._run.frames_per_update,
             seconds=time.monotonic() - began,
-            wait_seconds=self._wait_seconds,
+            wait_seconds=batches.wait_seconds,
             new_frames=(update - first) * self._run.frames_per_update,
             problem=problem,
         )
 
-    def _loaded(self) -> Iterator[Batch]:
-        while True:
-            began = time.monotonic()
-            arrays = next(self._iterator)
-            self._wait_seconds += time.monotonic() - began
-            yield rollouts.prepare(
-                arrays,
-                self._run.algorithm.settings,
-                consecutive=self._run.is_consecutive,
-            )
-
     def _settle(self, pending: _Pending) -> str | None:
-        """Journals an update's metrics; returns the problem if they are not finite."""
+        """Journals a group's metrics; returns the problem if they are not finite."""
         row = {name: float(value) for name, value in pending.metrics.items()}
         bad = sorted(name for name, value in row.items() if not np.isfinite(value))
         if bad:
-            path = self._folder / f"not-finite-{pending.update:08d}.npz"
-            arrays = {
-                f"{number}/{key}": value
-                for number, batch in enumerate(pending.batches)
-                for key, value in batch.items()
-            }
-            np.savez_compressed(path, **arrays)  # type: ignore[arg-type]  # by name
+            path = self._write_batches(pending)
             return (
                 f"update {pending.update}: {', '.join(bad)} not finite; the batch is in "
                 f"{path}, the last good checkpoint at update {self._store.latest()}"
             )
-        self._rows.append(row)
+        self._group_rows.append(row)
+        if not pending.is_last:
+            return None
+        # The norm of the last group is that of the whole update's gradient.
+        mean = {**_mean(self._group_rows), "gradient_norm": row["gradient_norm"]}
+        self._group_rows = []
+        self._rows.append(mean)
         if pending.update % self._run.log_every == 0:
-            mean = {
-                name: float(np.mean([one[name] for one in self._rows])) for name in row
-            }
             frames = pending.update * self._run.frames_per_update
-            self._journal.add(pending.update, frames, mean)
+            if self._journal is not None:
+                self._journal.add(pending.update, frames, _mean(self._rows))
             self._rows = []
         return None
 
+    def _write_batches(self, pending: _Pending) -> Path:
+        """Writes this process's rows of a group; process 0 has the plain name."""
+        name = f"not-finite-{pending.update:08d}"
+        if not processes.is_writer():
+            name += f"-process-{processes.index()}"
+        path = self._folder / f"{name}.npz"
+        arrays = {
+            f"{number}/{checkpoint.path_name(place)}": value
+            for number, batch in enumerate(pending.group.batches)
+            for place, value in jax.tree_util.tree_leaves_with_path(batch)
+        }
+        np.savez_compressed(path, **arrays)  # type: ignore[arg-type]  # by name
+        return path
+
     def _save(self, state: State, update: int) -> None:
+        # The iterator itself is ahead: it has loaded batches that were not trained on.
+        batches = (update - self._meta.update) * self._run.algorithm.accumulate
+        position = self._first_position + batches
         meta = dataclasses.replace(
             self._meta,
             update=update,
             frames=update * self._run.frames_per_update,
-            sampler=self._iterator.get_state(),
+            sampler={**self._iterator.get_state(), "position": position},
         )
         self._store.save(tuple(state), meta)
+
+
+def _mean(rows: list[dict[str, float]]) -> dict[str, float]:
+    return {name: float(np.mean([row[name] for row in rows])) for name in rows[-1]}
+
+
+def _check_memory(run: Run) -> None:
+    """Raises ConfigError where memory would be trained empty, as it never is in a game."""
+    config = run.algorithm
+    memory = config.network.memory
+    if memory == "none":
+        if config.burn_in:
+            raise errors.ConfigError(
+                f"burn_in {config.burn_in}: expected 0 for a network without memory"
+            )
+        return
+    if hasattr(config, "unroll"):
+        raise errors.ConfigError(
+            f"memory {memory!r}: {run.agent} encodes single steps, which have no memory; "
+            "expected 'none'"
+        )
+    if config.rollout + config.burn_in < 2:
+        raise errors.ConfigError(
+            f"memory {memory!r}: in rollouts of 1 step it would always be empty. Let it "
+            "see earlier steps, for example --burn-in 16, or use longer rollouts"
+        )
 
 
 def _first_meta(run: Run, data: Dataset, episodes: Dataset) -> Meta:
@@ -270,13 +349,19 @@ def playing_rating(ratings: Sequence[int]) -> int:
     return int(inside[len(inside) // 2])
 
 
-def _claim(folder: Path, run: Run, data: Dataset, init: Path | None) -> None:
-    """Writes run.json; refuses a folder that holds another run or other files."""
-    ours = {
+def _claim(run: Run, data: Dataset, init: Path | None) -> bytes:
+    """Returns what run.json says."""
+    claim = {
         "run": run.to_json(),
         "dataset": data.reference,
         "init": None if init is None else str(init),
     }
+    return (json.dumps(claim, indent=1, sort_keys=True) + "\n").encode()
+
+
+def _check_claim(folder: Path, claim: bytes) -> None:
+    """Refuses a folder that holds another run or other files."""
+    ours = json.loads(claim)
     path = folder / run_folder.RUN
     if path.exists():
         theirs = _stored_claim(path)
@@ -284,18 +369,15 @@ def _claim(folder: Path, run: Run, data: Dataset, init: Path | None) -> None:
         if any(line.startswith("dataset") for line in lines):
             raise errors.ManifestMismatch(
                 f"{folder} holds a run on {theirs.get('dataset')}, this is "
-                f"{data.reference}; choose another --out"
+                f"{ours['dataset']}; choose another --out"
             )
         if lines:
             raise errors.ConfigError(
                 f"{folder} holds another run; choose another --out, or make it agree:\n  "
                 + "\n  ".join(lines)
             )
-        return
-    if folder.exists() and any(folder.iterdir()):
+    elif folder.exists() and any(folder.iterdir()):
         raise errors.ConfigError(f"{folder}: expected an empty or new folder")
-    text = json.dumps(ours, indent=1, sort_keys=True) + "\n"
-    storage.write(str(path), text.encode())
 
 
 def _stored_claim(path: Path) -> dict[str, Any]:

@@ -79,7 +79,7 @@ def _tiny(data: dataset.Dataset, folder: Path) -> list[Row]:
             arrays = next(iterator)
             loaded = time.perf_counter()
             batch = rollouts.prepare(arrays, SETTINGS)
-            state, metrics = learner.update(state, [batch], number)
+            state, metrics = learner.update(state, learner.put([batch]), number)
             jax.block_until_ready(metrics)
             # The first two updates compile, and fill the loader's buffers.
             if number > 2:
@@ -106,11 +106,11 @@ def _lite(data: dataset.Dataset) -> Row:
     learner = Learner(run)
     state = learner.init()
     batch = rollouts.prepare(next(splits.batches(run, data)), SETTINGS)
-    state, metrics = learner.update(state, [batch], 1)
+    state, metrics = learner.update(state, learner.put([batch]), 1)
     jax.block_until_ready(metrics)
     began = time.perf_counter()
     for number in range(2, 2 + LITE_UPDATES):
-        state, metrics = learner.update(state, [batch], number)
+        state, metrics = learner.update(state, learner.put([batch]), number)
     jax.block_until_ready(metrics)
     seconds = time.perf_counter() - began
     rate = LITE_UPDATES * run.frames_per_update / seconds

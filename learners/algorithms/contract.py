@@ -38,6 +38,8 @@ class AlgorithmConfig:
         batch_size: B, the rollouts in a batch.
         rollout: K, the steps of a rollout as `loss` sees it.
         accumulate: batches in one update.
+        burn_in: steps before each rollout that only fill the network's memory. Without them
+            memory is empty where a rollout starts, as it never is when the agent acts.
     """
 
     network: NetworkConfig = dataclasses.field(default_factory=NetworkConfig)
@@ -45,6 +47,7 @@ class AlgorithmConfig:
     batch_size: int = 32
     rollout: int = 1
     accumulate: int = 1
+    burn_in: int = 0
 
 
 ConfigT = TypeVar("ConfigT", bound=AlgorithmConfig, contravariant=True)

@@ -33,9 +33,10 @@ class Config(AlgorithmConfig):
     Attributes:
         rollout: steps of a rollout, [T].
         unroll: steps of the rollout that are predicted, including the encoded one.
-        bootstrap: whether the target network's value at the rollout's last step is the target
-            where the episode continues after it (the paper's n = 512, with a rollout of n + 1).
-            Otherwise, and for episodes that end within the rollout, the target is the outcome.
+        bootstrap: whether the target of a step's value is the target network's value of a later
+            step. Otherwise, and for episodes that end before it, the target is the outcome.
+        ahead: from a step to that later step (the paper's n). 0 for the rollout's last step, as
+            in runs of earlier versions, which read all steps up to there.
         target_period: updates between copies of the parameters to the target network.
         value_weight: of the value's loss, as in behaviour cloning with a value.
     """
@@ -43,6 +44,7 @@ class Config(AlgorithmConfig):
     rollout: int = 6
     unroll: int = 6
     bootstrap: bool = False
+    ahead: int = 0
     target_period: int = 100
     value_weight: float = 10.0
 
@@ -65,7 +67,13 @@ def loss(
     targets = _value_targets(carry, batch, alive, config)
     chex.assert_equal_shape([alive, targets])
     first = contract.forward(
-        params, {name: value[:, :1] for name, value in batch.items()}, config
+        params,
+        {
+            name: value[:, :1]
+            for name, value in batch.items()
+            if not isinstance(value, dict)
+        },
+        config,
     )
     network, hidden = first.network, first.latent.vector
     total = bc.policy_loss(first.scores, first.weight, config)
@@ -114,6 +122,14 @@ def _value_targets(
     if not config.bootstrap:
         return outcome
     network = parameters.merge(carry["target"], config.network, config.settings)
+    if config.ahead:
+        later = contract.add_target_return(batch["ahead"], config)
+        value = network.value(network.encode(rollouts.flatten(later)).vector)
+        chex.assert_equal_size([value, outcome])
+        # What is after the episode's end is padding.
+        continues = later["valid"] & (later["step_type"] != episode.LAST)
+        targets = jnp.where(continues, value.reshape(outcome.shape), outcome)
+        return jax.lax.stop_gradient(targets)
     last = {name: value[:, -1] for name, value in batch.items()}
     value = network.value(network.encode(last).vector)
     continues = alive[:, -1] * rollouts.policy_weight(batch["step_type"][:, -1])

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
+from starmill.learners import rollouts
 from starmill.learners.networks import layers, memory, policy, streams
 from starmill.learners.networks.policy import Latent
 from starmill.learners.rollouts import Batch
@@ -192,20 +193,21 @@ class Network(nnx.Module):
     ) -> tuple[Latent, memory.State]:
         """Returns the latent of rollouts [B, K, ...] as frames [B * K, ...], with memory.
 
-        `state` is the memory before the rollout; None for an empty one. The memory after it is
-        returned too.
+        `state` is the memory before the rollout. Without one, it is what the steps in
+        `batch["past"]` leave in an empty memory; no gradient flows into them. The memory after
+        the rollout is returned too.
         """
         size, steps = batch["game_loop"].shape
-        frames = {
-            key: value.reshape((size * steps, *value.shape[2:]))
-            for key, value in batch.items()
-        }
-        latent = self.encode(frames)
+        latent = self.encode(rollouts.flatten(batch))
         if self.config.memory == "none":
             return latent, {} if state is None else state
         line = latent.vector.reshape(size, steps, -1).swapaxes(0, 1)
         first = (batch["step_type"] == 0).T
-        state = self.memory.initial(size) if state is None else state
+        if state is None and "past" in batch:
+            _, state = self.unroll(batch["past"], self.memory.initial(size))
+            state = jax.lax.stop_gradient(state)
+        elif state is None:
+            state = self.memory.initial(size)
         remembered, state = self.memory(line, first, state)
         vector = remembered.swapaxes(0, 1).reshape(size * steps, -1)
         return latent._replace(vector=vector), state

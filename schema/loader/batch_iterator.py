@@ -36,6 +36,9 @@ class BatchIterator(Iterator[batches.Batch]):
 
     As a context manager it ends its workers on leaving; so does the end of the iteration.
     Arrays of a batch stay valid for as long as something refers to them.
+
+    Attributes:
+        batch_bytes: the most that a batch's arrays take.
     """
 
     def __init__(
@@ -50,6 +53,7 @@ class BatchIterator(Iterator[batches.Batch]):
         if workers < 0:
             raise errors.ConfigError(f"workers: must be at least 0, found {workers}")
         self._maker = maker
+        self.batch_bytes = maker.size_bytes
         self._dataset = dataset
         self._position = position
         self._workers = workers

@@ -38,6 +38,11 @@ class BatchOptions:
             next episode; otherwise it is padded. For "consecutive" and "sequential".
         shuffle_unit_tags: whether to put the units of each action in a random order, which
             depends on the seed; otherwise they are in ascending order.
+        parts: how many successive batches together are one draw of the sampler. With the
+            "consecutive" sampler, row b of batch n then continues row b of batch n - parts.
+        ahead: if not 0, a rollout has 2 K steps: K as drawn, and K that begin `ahead` steps
+            after the first. Those after the episode's end are padding. At least K; for the
+            samplers "episode" and "step".
     """
 
     batch_size: int
@@ -49,6 +54,8 @@ class BatchOptions:
     stride: int | None = None
     cross_episodes: bool = False
     shuffle_unit_tags: bool = False
+    parts: int = 1
+    ahead: int = 0
 
     def __post_init__(self) -> None:
         """Raises ConfigError, naming every option that makes no sense."""
@@ -62,7 +69,7 @@ class BatchOptions:
             )
             if problem is not None
         ]
-        for name in ("batch_size", "rollout", "stride"):
+        for name in ("batch_size", "rollout", "stride", "parts"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 problems.append(f"{name}: must be at least 1, found {value}")
@@ -76,6 +83,11 @@ class BatchOptions:
                 problems.append(f"cross_episodes: not with sampler {self.sampler!r}")
             if self.stride not in (None, self.rollout):
                 problems.append(f"stride: not with sampler {self.sampler!r}")
+        if self.ahead and (self.ahead < self.rollout or self.sampler in _ORDERED):
+            problems.append(
+                f"ahead {self.ahead}: expected 0, or at least the rollout's {self.rollout} with "
+                f'sampler "episode" or "step", found sampler {self.sampler!r}'
+            )
         if problems:
             raise errors.ConfigError("; ".join(problems))
         if self.keys is not None:
@@ -112,6 +124,7 @@ class BatchPlan:
         keys: the stored arrays to read, sorted.
         first_lane: the first of the batch's lanes that this host reads.
         lanes: how many lanes this host reads.
+        parts: how many successive batches share the sampler's lanes.
         shuffle_unit_tags: whether the units of each action are in random order.
     """
 
@@ -121,6 +134,12 @@ class BatchPlan:
     first_lane: int
     lanes: int
     shuffle_unit_tags: bool
+    parts: int = 1
+
+    def draw(self, batch: int) -> tuple[int, int]:
+        """Returns the sampler's draw that a batch is of, and the first lane to read of it."""
+        draw, part = divmod(batch, self.parts)
+        return draw, part * (self.sampling.lanes // self.parts) + self.first_lane
 
     def fingerprint(self) -> int:
         """Returns a number that differs where batches would.
@@ -135,6 +154,11 @@ class BatchPlan:
             f"cross_episodes={sampling.cross_episodes}, seed={sampling.seed}), "
             f"{self.keys!r}, {self.form!r}, {self.shuffle_unit_tags})"
         )
+        # Only where they matter, so that the numbers in older checkpoints stay true.
+        if self.parts != 1:
+            text += f"parts={self.parts}"
+        if sampling.ahead:
+            text += f"ahead={sampling.ahead}"
         return zlib.crc32(text.encode())
 
 
@@ -159,17 +183,19 @@ def plan_for_host(
     return BatchPlan(
         sampling=SamplingPlan(
             sampler=options.sampler,
-            lanes=size * int(hosts),
+            lanes=size * int(hosts) * int(options.parts),
             rollout=rollout,
             stride=rollout if options.stride is None else int(options.stride),
             cross_episodes=bool(options.cross_episodes),
             seed=int(options.seed or 0),
+            ahead=int(options.ahead),
         ),
         form=options.form,
         keys=keys,
         first_lane=int(host) * size,
         lanes=size,
         shuffle_unit_tags=bool(options.shuffle_unit_tags),
+        parts=int(options.parts),
     )
 
 

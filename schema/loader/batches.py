@@ -55,7 +55,7 @@ class Field(NamedTuple):
 def fields(plan: BatchPlan, settings: ConverterSettings) -> tuple[list[Field], int]:
     """Returns the arrays of a batch, and the bytes of a buffer that holds them."""
     stored = specs.episode_specs(settings)
-    lead = (plan.lanes, plan.sampling.rollout)
+    lead = (plan.lanes, plan.sampling.steps)
     shapes: dict[str, tuple[tuple[int, ...], Any]] = {}
     for key in plan.keys:
         spec = stored[key]
@@ -117,17 +117,17 @@ class BatchMaker:
         self._reader = windows.WindowReader(folder, settings, index)
         self._sampler = samplers.make(plan.sampling, index.steps)
         self.layout, self.size_bytes = fields(plan, settings)
-        self.batches = self._sampler.batches
+        draws = self._sampler.batches
+        self.batches = None if draws is None else draws * plan.parts
 
     def make(self, batch: int, out: Batch) -> int:
         """Builds a batch in `out`; returns the rows of `units` in use, 0 in dense form."""
         plan = self.plan
-        lanes = self._sampler.lanes(
-            batch, plan.first_lane, plan.first_lane + plan.lanes
-        )
+        draw, first_lane = plan.draw(batch)
+        lanes = self._sampler.lanes(draw, first_lane, first_lane + plan.lanes)
         delay = out.get(_DELAY)
         if delay is None:
-            delay = np.zeros((plan.lanes, plan.sampling.rollout), np.int32)
+            delay = np.zeros((plan.lanes, plan.sampling.steps), np.int32)
         before = np.zeros(delay.shape, np.int32)
         for key in ("valid", "episode", "step", "outcome"):
             out[key][:] = 0
@@ -191,7 +191,7 @@ class BatchMaker:
 
     def _pad(self, out: Batch, lane: int, begin: int, delay: NDArray[np.int32]) -> None:
         """Zeroes what no piece fills of the stored arrays in a lane."""
-        if begin == self.plan.sampling.rollout:
+        if begin == self.plan.sampling.steps:
             return
         for key in (*self.plan.keys, compact.COUNT, compact.CORNERS):
             if key in out:
@@ -220,11 +220,12 @@ class BatchMaker:
         raw = self.settings.raw_settings
         pad = raw.max_unit_count if raw is not None else 0
         rollout, size = tags.shape[1:]
+        draw, first_lane = self.plan.draw(batch)
         for lane in range(len(tags)):
             keys = samplers.shuffle_keys(
                 self.plan.sampling.seed,
-                batch,
-                self.plan.first_lane + lane,
+                draw,
+                first_lane + lane,
                 rollout * size,
             ).reshape(rollout, size)
             # Without their lowest bit all keys are below that of padding, which stays last.

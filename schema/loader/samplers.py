@@ -45,13 +45,15 @@ class SamplingPlan:
             (paper, algorithm 1). "step": uniform over all possible starts. "consecutive": each
             lane reads whole episodes, and each rollout starts where the lane's last one ended.
             "sequential": every window once, in order.
-        lanes: the number of rollouts in a batch, over all hosts.
+        lanes: the number of rollouts in a draw, over all hosts and parts.
         rollout: K, the number of steps in a rollout.
         stride: steps from one rollout of an episode to the next; K unless the sampler is
             "consecutive" or "sequential".
         cross_episodes: whether a rollout that reaches the end of its episode continues with the
             next one, instead of being padded; False unless the sampler is one of these two.
         seed: decides the random choices; unused by "sequential".
+        ahead: steps from a rollout's start to the start of a second stretch of K steps of the
+            same episode; 0 for none. Only for "episode" and "step".
     """
 
     sampler: str
@@ -60,6 +62,12 @@ class SamplingPlan:
     stride: int
     cross_episodes: bool
     seed: int
+    ahead: int = 0
+
+    @property
+    def steps(self) -> int:
+        """Returns how many steps a lane has, the second stretch included."""
+        return self.rollout * (2 if self.ahead else 1)
 
 
 class Sampler(Protocol):
@@ -112,7 +120,7 @@ class _Random:
         self._ends = np.cumsum(self._starts)
 
     def lanes(self, batch: int, begin: int, end: int) -> list[Lane]:
-        """Returns one piece per lane."""
+        """Returns one piece per lane; two with `ahead`, if the episode reaches that far."""
         drawn = _raw(self._plan.seed, _WINDOWS << 60 | batch, 2 * self._plan.lanes)
         out = []
         for lane in range(begin, end):
@@ -124,9 +132,19 @@ class _Random:
                 place = first * int(self._ends[-1]) >> 64
                 episode = int(np.searchsorted(self._ends, place, side="right"))
                 start = place - int(self._ends[episode] - self._starts[episode])
-            count = min(self._plan.rollout, int(self._lengths[episode]) - start)
-            out.append([Piece(episode, start, count)])
+            out.append(self._pieces(episode, start))
         return out
+
+    def _pieces(self, episode: int, start: int) -> Lane:
+        starts = [start]
+        if self._plan.ahead:
+            starts.append(start + self._plan.ahead)
+        length = int(self._lengths[episode])
+        return [
+            Piece(episode, begin, min(self._plan.rollout, length - begin))
+            for begin in starts
+            if begin < length
+        ]
 
 
 class _Track:

@@ -1,6 +1,7 @@
 """`starmill train`: trains an agent on a dataset, or continues where it stopped."""
 
 import argparse
+import contextlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ from starmill.learners import (
     learner,
     prediction,
     presets,
+    processes,
     run_folder,
     runs,
     splits,
@@ -30,14 +32,20 @@ EXAMPLES = """\
   starmill train --agent mzs --dataset data --out runs/mzs --frames 2000000
   starmill train --agent bc --preset full --dataset data --out x --dry-run
 
+  starmill train --agent bc --dataset data --out runs/bc \
+      --coordinator HOST:1234 --processes 4 --process-id 0    (on each host, with its number)
+
 Running the same command again continues from the newest checkpoint.
 """
+# As many steps as the transformer's memory looks back.
+BURN_IN = 16
 # Options that replace one field of the run, of its algorithm or of its optimizer.
 _FIELDS: dict[str, tuple[Callable[[str], Any], str]] = {
     "frames": (int, "frames to train on"),
     "batch_size": (int, "rollouts in a batch"),
     "rollout": (int, "steps of a rollout"),
     "accumulate": (int, "batches in an update"),
+    "burn_in": (int, "steps before each rollout that only fill the memory"),
     "learning_rate": (float, "the highest learning rate of the schedule"),
     "ramp_in": (int, "frames of linear warm-up"),
     "mmr_above": (int, "train on episodes of players rated above this"),
@@ -93,11 +101,40 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="test",
         help="what to evaluate on at the end: test (default), valid, valid,test or none",
     )
+    parser.add_argument(
+        "--coordinator",
+        metavar="HOST:PORT",
+        help="where process 0 listens, to train with several processes; not needed on Slurm, "
+        "GKE and TPU, whose processes find each other",
+    )
+    parser.add_argument(
+        "--process-id", type=int, metavar="I", help="this process's number, from 0"
+    )
+    parser.add_argument(
+        "--processes",
+        type=int,
+        metavar="N",
+        help="how many processes train together; 1 to not look for a cluster",
+    )
+    parser.add_argument(
+        "--heartbeat-seconds",
+        type=int,
+        default=processes.HEARTBEAT_SECONDS,
+        help="how long a process may be silent before all others end "
+        f"({processes.HEARTBEAT_SECONDS})",
+    )
     parser.add_argument("--dry-run", action="store_true", help="print the run and stop")
 
 
 def run(args: argparse.Namespace) -> int:
     """Trains, then evaluates on held-out games."""
+    if not args.dry_run:
+        processes.join(
+            args.coordinator,
+            args.process_id,
+            args.processes,
+            heartbeat_seconds=args.heartbeat_seconds,
+        )
     if args.devices:
         learner.split_host(args.devices)
     data = dataset.open_dataset(args.dataset)
@@ -113,11 +150,37 @@ def run(args: argparse.Namespace) -> int:
     held_out = None
     if args.split != "none":
         held_out = splits.held_out_episodes(resolved, data, args.split.split(","))
-    print(
+    _say(
         f"{resolved.agent}: {count:,} parameters, {resolved.updates:,} updates of "
         f"{resolved.frames_per_update:,} frames, on {len(episodes):,} episodes with "
         f"{episodes.steps:,} steps of {data.reference}"
     )
+    summary = _train(args, resolved, data)
+    seconds = max(summary.seconds, 1e-9)
+    _say(
+        f"{summary.frames:,} frames; this session {summary.new_frames:,} in "
+        f"{summary.seconds:.0f} s ({summary.new_frames / seconds:.0f} frames/s, "
+        f"{100 * summary.wait_seconds / seconds:.1f}% of the time waiting for data); "
+        f"results in {args.out}"
+    )
+    if summary.problem:
+        _say(f"stopped: {summary.problem}")
+        return 1
+    if held_out is not None:
+        trained = agent_file.load_trained(args.out)
+        if processes.is_writer():
+            _evaluate(args, resolved, data, held_out, trained)
+        processes.wait("the evaluation")
+    elif args.split != "none":
+        _say(
+            f"evaluation skipped: the dataset has no episodes in {args.split}. To "
+            "evaluate on training games instead, hold some out (--hold-out 100 of a "
+            "thousand) and train in another folder"
+        )
+    return 0
+
+
+def _train(args: argparse.Namespace, resolved: Run, data: Dataset) -> training.Summary:
     frames_done = 0
 
     def on_update(update: int, frames: int) -> None:
@@ -125,8 +188,11 @@ def run(args: argparse.Namespace) -> int:
         frames_done = frames
 
     total = resolved.updates * resolved.frames_per_update
-    with progress.Progress("train", total, "frames", lambda: frames_done):
-        summary = training.train(
+    bar: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
+    if processes.is_writer():
+        bar = progress.Progress("train", total, "frames", lambda: frames_done)
+    with bar:
+        return training.train(
             resolved,
             data,
             args.out,
@@ -135,25 +201,12 @@ def run(args: argparse.Namespace) -> int:
             devices=args.devices,
             on_update=on_update,
         )
-    seconds = max(summary.seconds, 1e-9)
-    print(
-        f"{summary.frames:,} frames; this session {summary.new_frames:,} in "
-        f"{summary.seconds:.0f} s ({summary.new_frames / seconds:.0f} frames/s, "
-        f"{100 * summary.wait_seconds / seconds:.1f}% of the time waiting for data); "
-        f"results in {args.out}"
-    )
-    if summary.problem:
-        print(f"stopped: {summary.problem}")
-        return 1
-    if held_out is not None:
-        _evaluate(args, resolved, data, held_out)
-    elif args.split != "none":
-        print(
-            f"evaluation skipped: the dataset has no episodes in {args.split}. To "
-            "evaluate on training games instead, hold some out (--hold-out 100 of a "
-            "thousand) and train in another folder"
-        )
-    return 0
+
+
+def _say(text: str) -> None:
+    """Prints in the process that writes the files; the others would only repeat it."""
+    if processes.is_writer():
+        print(text)
 
 
 def resolve(args: argparse.Namespace, data: Dataset) -> Run:
@@ -167,7 +220,13 @@ def resolve(args: argparse.Namespace, data: Dataset) -> Run:
         merged = _over(resolved.to_json(), changes, str(args.config))
         resolved = runs.from_json(merged)
     if args.memory:
-        memory = {"algorithm": {"network": {"memory": args.memory}}}
+        # Rollouts of single steps need earlier steps for their memory.
+        burn_in = resolved.algorithm.burn_in or (
+            BURN_IN if resolved.algorithm.rollout == 1 and args.memory != "none" else 0
+        )
+        memory = {
+            "algorithm": {"burn_in": burn_in, "network": {"memory": args.memory}}
+        }
         resolved = runs.from_json(_over(resolved.to_json(), memory, "--memory"))
     fields = {
         name: getattr(args, name) for name in _FIELDS if getattr(args, name) is not None
@@ -198,9 +257,12 @@ def _over(under: dict[str, Any], over: Any, where: str) -> dict[str, Any]:
 
 
 def _evaluate(
-    args: argparse.Namespace, resolved: Run, data: Dataset, held_out: Dataset
+    args: argparse.Namespace,
+    resolved: Run,
+    data: Dataset,
+    held_out: Dataset,
+    trained: agent_file.TrainedAgent,
 ) -> None:
-    trained = agent_file.load_trained(args.out)
     steps_done = 0
 
     def on_batch(steps: int) -> None:

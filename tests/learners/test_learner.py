@@ -24,8 +24,8 @@ def test_accumulated_batches_are_one_large_batch():
         {name: value[half] for name, value in batch.items()}
         for half in (slice(0, 4), slice(4, 8))
     ]
-    one, metrics = whole.update(whole.init(), [batch], 1)
-    two, summed = halves.update(halves.init(), parts, 1)
+    one, metrics = whole.update(whole.init(), whole.put([batch]), 1)
+    two, summed = halves.update(halves.init(), halves.put(parts), 1)
     assert metrics.keys() == summed.keys()
     for name in ("loss", "gradient_norm"):
         np.testing.assert_allclose(metrics[name], summed[name], rtol=1e-4)
@@ -53,7 +53,7 @@ for agent in ("bc", "e-oac"):
         learner = Learner(small_agents.run(agent, learning_rate=0.01), devices)
         state, losses = learner.init(), []
         for number in (1, 2, 3):
-            state, metrics = learner.update(state, [batch], number)
+            state, metrics = learner.update(state, learner.put([batch]), number)
             losses.append(float(metrics["loss"]))
         found[f"{agent}{devices}"] = losses
 print(json.dumps([len(jax.devices()), found]))

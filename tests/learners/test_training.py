@@ -87,8 +87,8 @@ def test_a_stopped_run_goes_on_bit_for_bit(agent_name, data, cloned, tmp_path):
 def test_not_a_number_stops_the_run_and_keeps_the_batch(data, tmp_path, monkeypatch):
     good = rollouts.prepare
 
-    def bad(arrays, settings, *, consecutive=False):
-        made = good(arrays, settings, consecutive=consecutive)
+    def bad(*arguments, **options):
+        made = good(*arguments, **options)
         if bad.calls == 4:
             made["outcome"] = np.full_like(made["outcome"], np.nan, np.float32)
         bad.calls += 1
