@@ -99,7 +99,7 @@ def arrays(seed: int = 0, size: int = 4, steps: int = 5, **overrides):
 def batch(seed: int = 0, size: int = 4, steps: int = 5, **overrides):
     """A batch [B, steps] as losses take it."""
     dense = arrays(seed, size, steps + 1, **overrides)
-    return rollouts.prepare(dense, SETTINGS, consecutive=True)
+    return rollouts.prepare(dense, SETTINGS, rollouts.Cut(consecutive=True))
 
 
 def run(agent: str, **changes) -> runs.Run:
@@ -118,7 +118,14 @@ def run(agent: str, **changes) -> runs.Run:
         sizes["n"] = 2
     if agent == "mzs":
         sizes["unroll"] = 4
-    defaults = {"network": network, "log_every": 1, "save_every": 3, **sizes}
+    # The small dataset has few episodes, with any rating.
+    defaults = {
+        "network": network,
+        "log_every": 1,
+        "save_every": 3,
+        "mmr_above": None,
+        **sizes,
+    }
     return runs.replace(preset, **{**defaults, **changes})
 
 

@@ -16,6 +16,10 @@ def main() -> None:
     import jax
 
     jax.config.update("jax_disable_most_optimizations", True)
+    jax.config.update(
+        "jax_compilation_cache_dir", os.environ["STARMILL_TEST_JAX_CACHE"]
+    )
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
     from starmill.learners import processes, training
     from starmill.schema.loader import dataset
     from tests.factories import small_agents

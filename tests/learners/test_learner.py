@@ -76,3 +76,33 @@ print(json.dumps([len(jax.devices()), found]))
 def test_devices_must_divide_the_batch():
     with pytest.raises(errors.ConfigError, match="divisor of the batch size"):
         Learner(small_agents.run("bc"), 99)
+
+
+def test_groups_of_batches_are_one_update():
+    """Adding up three groups of two gives the update of one group of six, norm included."""
+    changes = {"batch_size": 2, "accumulate": 6, "eps": 1e-2}
+    learner = Learner(small_agents.run("bc", **changes), 1)
+    batches = [small_agents.batch(seed, size=2, steps=4) for seed in range(6)]
+    one, metrics = learner.update(learner.init(), learner.put(batches), 1)
+    state, total, rows = learner.init(), None, []
+    for first in (0, 2, 4):
+        group = learner.put(batches[first : first + 2])
+        state, total, row = learner.add(state, total, group, 1, first)
+        rows.append(row)
+    two = learner.apply(state, total)
+    np.testing.assert_allclose(
+        rows[-1]["gradient_norm"], metrics["gradient_norm"], rtol=1e-4
+    )
+    mean = np.mean([float(row["loss"]) for row in rows])
+    np.testing.assert_allclose(mean, metrics["loss"], rtol=1e-5)
+    for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(two), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5)
+
+
+def test_a_state_that_was_used_up_is_gone():
+    """Two states would not fit where one just does."""
+    learner = Learner(small_agents.run("bc"), 1)
+    group = learner.put([small_agents.batch(size=4, steps=4)])
+    first, _ = learner.update(learner.init(), group, 1)
+    learner.update(first, group, 2)
+    assert all(leaf.is_deleted() for leaf in jax.tree.leaves(first.params))

@@ -2,6 +2,7 @@
 
 import pytest
 
+from starmill.engines.skirmish import ladder
 from starmill.learners import presets
 from starmill.learners.algorithms import bc
 from starmill.schema import errors
@@ -34,7 +35,7 @@ def test_papers_other_numbers():
         assert config.trained == 32
     assert presets.run("e-oac", "full").algorithm.n == 32
     mzs = presets.run("mzs", "full").algorithm
-    assert (mzs.bootstrap, mzs.target_period, mzs.rollout - 1) == (True, 100, 512)
+    assert (mzs.bootstrap, mzs.target_period, mzs.ahead) == (True, 100, 512)
     assert dict(bc.ARGUMENT_WEIGHTS) == {
         "function": 40,
         "delay": 9,
@@ -51,3 +52,10 @@ def test_unknown_presets_are_refused():
         presets.run("bc", "huge")
     with pytest.raises(errors.ConfigError, match="agent"):
         presets.run("ppo", "tiny")
+
+
+def test_tiny_fine_tuning_is_on_the_best_winners():
+    run = presets.run("ft-bc", "tiny")
+    low, high = ladder.RATINGS
+    assert run.outcome == 1
+    assert low + (high - low) / 2 < run.mmr_above < high

@@ -111,6 +111,7 @@ def test_hosts_read_the_rows_of_the_same_batches(agent, hosts, data):
     assert all(state == states[0] for state in states)
 
 
+@pytest.mark.timeout(SECONDS)
 def test_two_processes_survive_a_kill_and_give_the_result_of_one(data, tmp_path):
     """One of two is killed, the other ends and says why; one process then goes on."""
     alone, together = tmp_path / "alone", tmp_path / "together"
@@ -130,6 +131,7 @@ def test_two_processes_survive_a_kill_and_give_the_result_of_one(data, tmp_path)
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3 * SECONDS)
 @pytest.mark.parametrize("agent", ["bc", "e-oac"])
 def test_four_processes_stop_and_two_go_on(agent, data, tmp_path):
     """Four are killed, two continue; the result is that of one process."""

@@ -79,7 +79,7 @@ def test_too_many_rows_are_an_error():
 
 def test_the_previous_action_is_the_step_before():
     dense = small_agents.arrays(size=3, steps=6)
-    made = rollouts.prepare(dense, small_agents.SETTINGS, consecutive=True)
+    made = rollouts.prepare(dense, small_agents.SETTINGS, rollouts.Cut(consecutive=True))
     for name in rollouts.PREVIOUS:
         np.testing.assert_array_equal(
             made[f"prev_{name}"], dense[f"action/{name}"][:, :-1]
@@ -108,3 +108,26 @@ def test_another_episode_in_the_row_has_no_previous_action():
     made = rollouts.add_previous_action(dense)
     assert made["prev_function"][0, 3] == 0
     assert made["prev_function"][0, 4] == dense["action/function"][0, 3]
+
+
+def test_the_burn_in_is_what_came_before_each_row():
+    burn_in, size = 3, 7
+    dense = small_agents.arrays(size=size, steps=burn_in + 1 + 2)
+    dense["step_type"][5:, 0] = episode.MID  # does not begin an episode
+    cut = rollouts.Cut(burn_in=burn_in)
+    made = rollouts.prepare(dense, small_agents.SETTINGS, cut, first_row=1)
+    # Rows that begin an episode start at each of its first steps in turn.
+    starts = [1, 2, 3, 4, 0, 4, 4]
+    for row, start in enumerate(starts):
+        loops = dense["game_loop"][row]
+        np.testing.assert_array_equal(made["game_loop"][row], loops[start : start + 2])
+        past = made["past"]["game_loop"][row]
+        known = min(burn_in, start)
+        np.testing.assert_array_equal(past[burn_in - known :], loops[start - known : start])
+    assert "past" not in rollouts.flatten(made)
+
+
+def test_rows_are_cut_to_the_number_that_all_processes_agree_on():
+    dense = small_agents.arrays(size=2, steps=3)
+    made = rollouts.prepare(dense, small_agents.SETTINGS, rows=small_agents.UNITS - 1)
+    assert made["units"].shape[2] == small_agents.UNITS - 1

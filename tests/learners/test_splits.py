@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from starmill.learners import rollouts, splits
+from starmill.learners import presets, rollouts, splits
 from starmill.schema import errors
 from tests.factories import small_agents
 
@@ -84,10 +84,57 @@ def test_consecutive_rollouts_go_on_where_they_ended(data):
     before = None
     for _ in range(10):
         batch = rollouts.prepare(
-            next(iterator), small_agents.SETTINGS, consecutive=True
+            next(iterator), small_agents.SETTINGS, rollouts.Cut(consecutive=True)
         )
         if before is not None:
             # One step of overlap: the last of one rollout is the first of the next.
             for key in ("episode", "step", "game_loop", "prev_function"):
                 np.testing.assert_array_equal(before[key][:, -1], batch[key][:, 0])
         before = batch
+
+
+def test_each_batch_of_an_update_goes_on_where_it_ended(data):
+    """Batch n of two an update continues batch n - 2: the traces take turns like that."""
+    run = small_agents.run("e-oac", accumulate=2, batch_size=2)
+    overlap = run.algorithm.overlap
+    iterator = splits.batches(run, data)
+    cut = splits.cut(run)
+    made = [
+        rollouts.prepare(next(iterator), small_agents.SETTINGS, cut) for _ in range(6)
+    ]
+    for before, after in zip(made, made[2:], strict=False):
+        for key in ("episode", "step", "game_loop"):
+            # A rollout begins with the step that the one before it ends with.
+            np.testing.assert_array_equal(
+                before[key][:, -overlap:], after[key][:, :overlap], err_msg=key
+            )
+    places = [set(zip(one["episode"][:, 0], one["step"][:, 0], strict=True)) for one in made[:2]]
+    assert places[0].isdisjoint(places[1])
+
+
+def test_mzs_reads_the_steps_ahead_and_nothing_between(data):
+    run = small_agents.run("mzs", bootstrap=True, ahead=9, batch_size=16)
+    arrays = next(splits.batches(run, data))
+    assert arrays["step_type"].shape == (16, 2 * 5)  # K + 1 steps, twice
+    batch = rollouts.prepare(arrays, small_agents.SETTINGS, splits.cut(run))
+    later = batch["ahead"]
+    assert later["step"].shape == batch["step"].shape == (16, 4)
+    distance = later["step"] - batch["step"]
+    # Rows that keep the first step of an episode look one step farther.
+    expected = np.where(batch["step"][:, :1] == 0, 10, 9)
+    lengths = np.asarray(data.table["steps"])[batch["episode"]]
+    reached = batch["step"] + expected < lengths
+    assert 0 < reached.sum() < reached.size
+    np.testing.assert_array_equal(later["valid"], reached)
+    np.testing.assert_array_equal(
+        distance[reached], np.broadcast_to(expected, distance.shape)[reached]
+    )
+    np.testing.assert_array_equal(
+        later["episode"][reached], batch["episode"][reached]
+    )
+
+
+def test_mzs_at_the_papers_scale_counts_what_it_predicts():
+    run = presets.run("mzs", "full")
+    assert run.frames_per_update == 64 * 8 * 6 == 3072
+    assert run.algorithm.ahead == 512

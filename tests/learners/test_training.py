@@ -9,6 +9,7 @@ from starmill.learners import (
     acting,
     agents,
     checkpoint,
+    feed,
     rollouts,
     runs,
     splits,
@@ -158,6 +159,50 @@ def test_a_folder_with_other_things_is_refused(data, tmp_path):
     (tmp_path / "letter.txt").write_text("dear")
     with pytest.raises(errors.ConfigError, match="empty or new"):
         training.train(small_agents.run("bc"), data, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("agent", "changes", "message"),
+    [
+        ("bc", {"rollout": 1}, "would always be empty"),
+        ("mzs", {}, "encodes single steps"),
+    ],
+)
+def test_memory_that_would_be_empty_is_refused(agent, changes, message, data, tmp_path):
+    network = dataclasses.replace(
+        small_agents.run(agent).algorithm.network, memory="lstm"
+    )
+    run = small_agents.run(agent, network=network, **changes)
+    with pytest.raises(errors.ConfigError, match=message):
+        training.train(run, data, tmp_path / "run")
+
+
+def test_an_update_in_several_groups_is_that_in_one(data, tmp_path, monkeypatch):
+    """Also where a checkpoint is in between: the loader is ahead of what was trained."""
+    changes = {"accumulate": 4, "frames": 4 * 4 * 4 * 4, "eps": 1e-2, "save_every": 2}
+    run = small_agents.run("bc", **changes)
+    one, many = tmp_path / "one", tmp_path / "many"
+    training.train(run, data, one)
+    batch_bytes = splits.batches(run, data).batch_bytes
+    monkeypatch.setattr(feed, "GROUP_BYTES", 2 * batch_bytes)
+    assert feed.group_size(4, batch_bytes) == 2
+    training.train(run, data, many, stop_after=2)
+    training.train(run, data, many)
+    ours, theirs = _params(one), _params(many)
+    for name in ours:
+        np.testing.assert_allclose(ours[name], theirs[name], 1e-3, 1e-5, err_msg=name)
+    assert (
+        checkpoint.load(one)[0].sampler
+        == checkpoint.load(many)[0].sampler
+        == {**checkpoint.load(one)[0].sampler, "position": 16}
+    )
+    rows = [
+        np.genfromtxt(folder / "metrics.csv", delimiter=",", names=True)
+        for folder in (one, many)
+    ]
+    assert "gradient_norm" in rows[0].dtype.names
+    for name in rows[0].dtype.names:
+        np.testing.assert_allclose(rows[0][name], rows[1][name], 1e-3, 1e-4)
 
 
 @pytest.mark.slow

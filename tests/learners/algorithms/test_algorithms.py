@@ -12,6 +12,7 @@ from starmill.learners import agents, learner
 from starmill.learners.algorithms import bc, contract, crr, muzero, rbve
 from starmill.learners.networks import parameters
 from starmill.schema import episode
+from starmill.schema.episode import LAST
 from tests.factories import small_agents
 
 
@@ -185,6 +186,31 @@ def test_mzs_bootstraps_where_the_episode_goes_on():
     )
 
 
+def test_mzs_targets_are_the_values_of_the_steps_ahead():
+    """Each step by itself through the target network; the outcome where the episode ended."""
+    run = dataclasses.replace(
+        small_agents.run("mzs").algorithm, bootstrap=True, ahead=9
+    )
+    _, carry = muzero.init(0, run, None)
+    batch, later = _batch("mzs", outcome=1), _batch("mzs", seed=5)
+    later["valid"] = np.array(later["valid"])
+    later["valid"][1, 2:] = False
+    later["step_type"] = np.array(later["step_type"])
+    later["step_type"][0, 1] = LAST
+    alive = muzero.still_alive(jnp.asarray(batch["step_type"]))
+    targets = jax.jit(
+        lambda: muzero._value_targets(carry, {**batch, "ahead": later}, alive, run)
+    )()
+    network = parameters.merge(carry["target"], run.network, run.settings)
+    value = jax.jit(lambda frame: network.value(network.encode(frame).vector))
+    for row in range(2):
+        for step in range(4):
+            frame = {key: each[row : row + 1, step] for key, each in later.items()}
+            ended = not later["valid"][row, step] or later["step_type"][row, step] == LAST
+            expected = 1.0 if ended else float(value(frame)[0])
+            np.testing.assert_allclose(targets[row, step], expected, rtol=1e-4)
+
+
 def test_bc_ignores_last_steps_and_padding():
     params, carry = _start("bc")
     batch = _batch("bc")
@@ -308,7 +334,7 @@ def test_one_batch_is_overfitted(agent):
         batch["step_type"][:, -1] = episode.LAST
     history = []
     for number in range(1, 201):
-        state, metrics = learner.update(state, [batch], number)
+        state, metrics = learner.update(state, learner.put([batch]), number)
         history.append({name: float(value) for name, value in metrics.items()})
     first, last = history[0], history[-1]
     if agent in ("oac", "e-oac"):

@@ -142,3 +142,30 @@ def test_impossible_sizes_are_refused():
             dataclasses.replace(small_agents.NETWORK, plane_pool=3),
             small_agents.SETTINGS,
         )
+
+
+@pytest.mark.parametrize("kind", ["lstm", "transformer"])
+def test_the_past_fills_the_memory(kind):
+    """A rollout after its past is the end of the longer rollout; before a start nothing is."""
+    config = dataclasses.replace(small_agents.NETWORK, memory=kind)
+    params = parameters.init(0, config, small_agents.SETTINGS)
+    whole = small_agents.batch(size=2, steps=6)
+    whole["step_type"][1, 2] = 0  # row 1 begins an episode within the past
+    past, rest = (
+        {key: value[:, part] for key, value in whole.items()}
+        for part in (slice(0, 4), slice(4, 6))
+    )
+
+    @jax.jit
+    def run(batch):
+        network = parameters.merge(params, config, small_agents.SETTINGS)
+        vector = network.unroll(batch)[0].vector
+        return vector.reshape(2, -1, vector.shape[-1])
+
+    expected = run(whole)[:, 4:]
+    ours = run({**rest, "past": past})
+    np.testing.assert_allclose(ours, expected, rtol=1e-4, atol=1e-5)
+    assert not np.allclose(run(rest), expected, atol=1e-4)
+    garbage = {key: np.array(value) for key, value in past.items()}
+    garbage["game_loop"][1, :2] += 1000
+    np.testing.assert_array_equal(run({**rest, "past": garbage})[1], ours[1])
