@@ -20,7 +20,7 @@ def keep(folder: Path | None = None) -> Path:
 
     A folder that the user gave to JAX itself (JAX_COMPILATION_CACHE_DIR) is left as it is.
     """
-    present = jax.config.jax_compilation_cache_dir
+    present = jax.config.values["jax_compilation_cache_dir"]
     if present:
         return Path(present)
     folder = folder or default_folder()
@@ -41,5 +41,7 @@ def _processor() -> str:
     info = Path("/proc/cpuinfo")
     if info.is_file():
         lines = info.read_text("utf-8", "replace").splitlines()
-        text += next((one for one in lines if one.startswith(("flags", "Features"))), "")
+        text += next(
+            (one for one in lines if one.startswith(("flags", "Features"))), ""
+        )
     return f"{platform.machine()}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"

@@ -87,13 +87,12 @@ class Feed:
         began = time.monotonic()
         arrays = [next(self._iterator) for _ in range(self.group_size)]
         self.wait_seconds += time.monotonic() - began
-        rows: int | jax.Array = max(
-            rollouts.unit_rows(one, self._settings) for one in arrays
-        )
+        rows = max(rollouts.unit_rows(one, self._settings) for one in arrays)
         if processes.count() > 1:
             # Computed before the next group, whose start it does not delay.
-            rows = self._learner.most(rows)
-        self._loaded = _Loaded(arrays, rows)
+            self._loaded = _Loaded(arrays, self._learner.most(rows))
+        else:
+            self._loaded = _Loaded(arrays, rows)
 
     def _send(self) -> None:
         loaded, self._loaded = self._loaded, None

@@ -120,9 +120,7 @@ class Learner:
         local = np.full(len(self._split.addressable_devices), number, np.int32)
         return self._most(jax.make_array_from_process_local_data(self._split, local))
 
-    def update(
-        self, state: State, group: Batch, number: int
-    ) -> tuple[State, Metrics]:
+    def update(self, state: State, group: Batch, number: int) -> tuple[State, Metrics]:
         """Returns the state after one update, whose batches are one group, and its metrics.
 
         The group is from `put`. The state that was given is used up. The update's number decides the random keys.
@@ -177,6 +175,10 @@ class Learner:
         def loss(params: Params) -> tuple[jax.Array, tuple[Carry, Metrics]]:
             return self._algorithm.loss(params, carry, batch, key, self.run.algorithm)
 
+        if self.run.algorithm.remat:
+            loss = jax.checkpoint(
+                loss, policy=jax.checkpoint_policies.dots_with_no_batch_dims_saveable
+            )
         gradient, (carry, metrics) = jax.grad(loss, has_aux=True)(params)
         return gradient, carry, metrics
 

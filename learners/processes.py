@@ -20,7 +20,10 @@ from starmill.schema import errors
 _log = logging.getLogger(__name__)
 
 # What JAX says where it finds no cluster, and where its devices are in use already.
-_NO_CLUSTER, _TOO_LATE = "coordinator_address should be defined", "must be called before"
+_NO_CLUSTER, _TOO_LATE = (
+    "coordinator_address should be defined",
+    "must be called before",
+)
 
 # A process that sends no heartbeat for this long is given up, and all others end.
 HEARTBEAT_SECONDS = 60

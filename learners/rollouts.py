@@ -153,9 +153,7 @@ def trim_units(
     return out
 
 
-def unit_rows(
-    arrays: Mapping[str, NDArray[Any]], settings: ConverterSettings
-) -> int:
+def unit_rows(arrays: Mapping[str, NDArray[Any]], settings: ConverterSettings) -> int:
     """Returns the smallest bucket that holds every unit row used in a batch."""
     if "raw_units" in arrays:
         count = _used_rows(np.asarray(arrays["raw_units"]))

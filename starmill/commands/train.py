@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import jax
+
 from starmill import progress
 from starmill.learners import (
     agent_file,
@@ -15,6 +17,7 @@ from starmill.learners import (
     prediction,
     presets,
     processes,
+    rollouts,
     run_folder,
     runs,
     splits,
@@ -123,7 +126,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="how long a process may be silent before all others end "
         f"({processes.HEARTBEAT_SECONDS})",
     )
+    parser.add_argument(
+        "--remat",
+        action="store_true",
+        help="use less memory of the devices, and some more time",
+    )
     parser.add_argument("--dry-run", action="store_true", help="print the run and stop")
+    parser.add_argument(
+        "--compile",
+        action="store_true",
+        help="with --dry-run: also compile one batch, and print its cost and memory",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -144,6 +157,8 @@ def run(args: argparse.Namespace) -> int:
     if args.dry_run:
         print(json.dumps(resolved.to_json(), indent=1, sort_keys=True))
         print(f"{count:,} parameters, {resolved.updates:,} updates")
+        if args.compile:
+            print(_cost(resolved, data))
         return 0
     episodes = splits.training_episodes(resolved, data)
     # Before training, so that a wrong --split does not show hours later.
@@ -178,6 +193,25 @@ def run(args: argparse.Namespace) -> int:
             "thousand) and train in another folder"
         )
     return 0
+
+
+def _cost(resolved: Run, data: Dataset) -> str:
+    """Returns what an update of one batch costs on one device, as the compiler sees it."""
+    one = runs.replace(resolved, accumulate=1)
+    arrays = next(splits.batches(one, splits.training_episodes(one, data)))
+    batch = rollouts.prepare(arrays, data.settings, splits.cut(one))
+    shapes = jax.tree.map(
+        lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), batch
+    )
+    lowered = learner.Learner(one, 1).lower(shapes)
+    flops = lowered.cost_analysis()["flops"] / one.frames_per_update
+    memory = lowered.compile().memory_analysis()
+    return (
+        f"one batch of {one.frames_per_update:,} frames with up to {batch['units'].shape[2]} "
+        f"units: {flops / 1e9:.3g} GFLOP a frame; on a device "
+        f"{memory.temp_size_in_bytes / 1e9:.3g} GB for the computation, "
+        f"{memory.argument_size_in_bytes / 1e9:.3g} GB for the state and the batch"
+    )
 
 
 def _train(args: argparse.Namespace, resolved: Run, data: Dataset) -> training.Summary:
@@ -224,13 +258,13 @@ def resolve(args: argparse.Namespace, data: Dataset) -> Run:
         burn_in = resolved.algorithm.burn_in or (
             BURN_IN if resolved.algorithm.rollout == 1 and args.memory != "none" else 0
         )
-        memory = {
-            "algorithm": {"burn_in": burn_in, "network": {"memory": args.memory}}
-        }
+        memory = {"algorithm": {"burn_in": burn_in, "network": {"memory": args.memory}}}
         resolved = runs.from_json(_over(resolved.to_json(), memory, "--memory"))
     fields = {
         name: getattr(args, name) for name in _FIELDS if getattr(args, name) is not None
     }
+    if args.remat:
+        fields["remat"] = True
     return runs.replace(resolved, **fields)
 
 

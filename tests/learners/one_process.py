@@ -39,14 +39,13 @@ def main() -> None:
 
     run = small_agents.run(task["agent"], **task["changes"])
     init = task.get("init")
-    summary = training.train(
+    training.train(
         run,
         dataset.open_dataset(task["data"]),
         Path(task["out"]),
         init=None if init is None else Path(init),
         on_update=on_update,
     )
-    print("done", summary.update, summary.problem)
 
 
 if __name__ == "__main__":

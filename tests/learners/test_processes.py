@@ -86,9 +86,7 @@ def test_hosts_read_the_rows_of_the_same_batches(agent, hosts, data):
     run = small_agents.run(agent, accumulate=2)
     cut = splits.cut(run)
     whole = splits.batches(run, data)
-    parts = [
-        splits.batches(run, data, host=host, hosts=hosts) for host in range(hosts)
-    ]
+    parts = [splits.batches(run, data, host=host, hosts=hosts) for host in range(hosts)]
     size = run.algorithm.batch_size // hosts
     for _ in range(5):
         arrays = next(whole)
@@ -126,7 +124,9 @@ def test_two_processes_survive_a_kill_and_give_the_result_of_one(data, tmp_path)
     summary = training.train(run, data, together)
     assert (summary.update, summary.problem) == (6, None)
     _assert_same_result(alone, together)
-    rows = [np.genfromtxt(one / "metrics.csv", delimiter=",") for one in (alone, together)]
+    rows = [
+        np.genfromtxt(one / "metrics.csv", delimiter=",") for one in (alone, together)
+    ]
     np.testing.assert_allclose(rows[0][1:], rows[1][1:], 1e-3, 1e-4)
 
 
@@ -135,7 +135,9 @@ def test_two_processes_survive_a_kill_and_give_the_result_of_one(data, tmp_path)
 @pytest.mark.parametrize("agent", ["bc", "e-oac"])
 def test_four_processes_stop_and_two_go_on(agent, data, tmp_path):
     """Four are killed, two continue; the result is that of one process."""
-    start, alone, together = (tmp_path / name for name in ("start", "alone", "together"))
+    start, alone, together = (
+        tmp_path / name for name in ("start", "alone", "together")
+    )
     init = None
     if agent == "e-oac":
         training.train(small_agents.run("bc"), data, start)

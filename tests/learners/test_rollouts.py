@@ -79,7 +79,9 @@ def test_too_many_rows_are_an_error():
 
 def test_the_previous_action_is_the_step_before():
     dense = small_agents.arrays(size=3, steps=6)
-    made = rollouts.prepare(dense, small_agents.SETTINGS, rollouts.Cut(consecutive=True))
+    made = rollouts.prepare(
+        dense, small_agents.SETTINGS, rollouts.Cut(consecutive=True)
+    )
     for name in rollouts.PREVIOUS:
         np.testing.assert_array_equal(
             made[f"prev_{name}"], dense[f"action/{name}"][:, :-1]
@@ -123,7 +125,9 @@ def test_the_burn_in_is_what_came_before_each_row():
         np.testing.assert_array_equal(made["game_loop"][row], loops[start : start + 2])
         past = made["past"]["game_loop"][row]
         known = min(burn_in, start)
-        np.testing.assert_array_equal(past[burn_in - known :], loops[start - known : start])
+        np.testing.assert_array_equal(
+            past[burn_in - known :], loops[start - known : start]
+        )
     assert "past" not in rollouts.flatten(made)
 
 

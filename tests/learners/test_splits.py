@@ -108,7 +108,10 @@ def test_each_batch_of_an_update_goes_on_where_it_ended(data):
             np.testing.assert_array_equal(
                 before[key][:, -overlap:], after[key][:, :overlap], err_msg=key
             )
-    places = [set(zip(one["episode"][:, 0], one["step"][:, 0], strict=True)) for one in made[:2]]
+    places = [
+        set(zip(one["episode"][:, 0], one["step"][:, 0], strict=True))
+        for one in made[:2]
+    ]
     assert places[0].isdisjoint(places[1])
 
 
@@ -129,9 +132,7 @@ def test_mzs_reads_the_steps_ahead_and_nothing_between(data):
     np.testing.assert_array_equal(
         distance[reached], np.broadcast_to(expected, distance.shape)[reached]
     )
-    np.testing.assert_array_equal(
-        later["episode"][reached], batch["episode"][reached]
-    )
+    np.testing.assert_array_equal(later["episode"][reached], batch["episode"][reached])
 
 
 def test_mzs_at_the_papers_scale_counts_what_it_predicts():

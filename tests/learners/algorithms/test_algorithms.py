@@ -206,7 +206,9 @@ def test_mzs_targets_are_the_values_of_the_steps_ahead():
     for row in range(2):
         for step in range(4):
             frame = {key: each[row : row + 1, step] for key, each in later.items()}
-            ended = not later["valid"][row, step] or later["step_type"][row, step] == LAST
+            ended = (
+                not later["valid"][row, step] or later["step_type"][row, step] == LAST
+            )
             expected = 1.0 if ended else float(value(frame)[0])
             np.testing.assert_allclose(targets[row, step], expected, rtol=1e-4)
 
