@@ -19,6 +19,8 @@ from starmill.learners.rollouts import Batch
 from starmill.schema import errors, specs
 from starmill.schema.settings import ConverterSettings
 
+COMPUTE = ("float32", "bfloat16")
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NetworkConfig:
@@ -46,6 +48,8 @@ class NetworkConfig:
         condition_return: whether the outcome is an input (return-conditioned cloning).
         action_values: whether there is a head for Q(s, function), for CRR and R-BVE.
         latent_model: whether there is a latent model L(h, a), for MuZero.
+        compute: "float32" or "bfloat16": in what observations are encoded. Parameters are
+            float32 in either case.
     """
 
     vector: int = 128
@@ -68,6 +72,7 @@ class NetworkConfig:
     condition_return: bool = False
     action_values: bool = False
     latent_model: bool = False
+    compute: str = "float32"
 
     def __post_init__(self) -> None:
         """Checks what the other fields' types cannot."""
@@ -78,6 +83,8 @@ class NetworkConfig:
             problems.append(
                 f"unit: {self.unit} does not divide into {self.unit_heads} heads"
             )
+        if self.compute not in COMPUTE:
+            problems.append(f"compute: expected {COMPUTE}, found {self.compute!r}")
         if not self.plane_channels:
             problems.append("plane_channels: expected at least one level, found none")
         if problems:

@@ -24,6 +24,13 @@ from starmill.schema.settings import ConverterSettings
 
 Params = dict[str, Any]
 
+# The parts of a network that always compute in single precision.
+_SINGLE_PRECISION = frozenset(
+    {"policy", "value_head", "action_value_head", "dynamics", "memory"}
+)
+# The layers whose precision can be chosen.
+_LAYERS = (nnx.Linear, nnx.Conv, nnx.Embed, nnx.LayerNorm)
+
 
 def init(seed: int, config: NetworkConfig, settings: ConverterSettings) -> Params:
     """Returns fresh parameters, which depend on the seed and the shapes alone.
@@ -56,8 +63,17 @@ def shapes(config: NetworkConfig, settings: ConverterSettings) -> Params:
 def merge(
     params: Params, config: NetworkConfig, settings: ConverterSettings
 ) -> Network:
-    """Returns the network with these parameters. It is cheap and meant for use inside jit."""
-    return nnx.merge(_graph(config, settings), params)
+    """Returns the network with these parameters. It is cheap and meant for use inside jit.
+
+    The parameters stay in single precision. With `config.compute` "bfloat16", what encodes
+    observations computes in it; memory and heads do not, so that probabilities stay exact.
+    """
+    network = nnx.merge(_graph(config, settings), params)
+    if config.compute == "bfloat16":
+        for path, node in nnx.iter_graph(network):
+            if isinstance(node, _LAYERS) and path[0] not in _SINGLE_PRECISION:
+                node.dtype = jnp.bfloat16
+    return network
 
 
 def count(params: Params) -> int:

@@ -127,6 +127,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         f"({processes.HEARTBEAT_SECONDS})",
     )
     parser.add_argument(
+        "--compute",
+        choices=("float32", "bfloat16"),
+        help="in what observations are encoded; parameters are float32 (float32)",
+    )
+    parser.add_argument(
         "--remat",
         action="store_true",
         help="use less memory of the devices, and some more time",
@@ -260,6 +265,9 @@ def resolve(args: argparse.Namespace, data: Dataset) -> Run:
         )
         memory = {"algorithm": {"burn_in": burn_in, "network": {"memory": args.memory}}}
         resolved = runs.from_json(_over(resolved.to_json(), memory, "--memory"))
+    if args.compute:
+        compute = {"algorithm": {"network": {"compute": args.compute}}}
+        resolved = runs.from_json(_over(resolved.to_json(), compute, "--compute"))
     fields = {
         name: getattr(args, name) for name in _FIELDS if getattr(args, name) is not None
     }
