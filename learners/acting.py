@@ -18,7 +18,14 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from starmill.learners import agent_file, agents, rollouts, search
+from starmill.learners import (
+    agent_file,
+    agents,
+    compiled_code,
+    rollouts,
+    runs,
+    search,
+)
 from starmill.learners.networks import layers, parameters, temperatures
 from starmill.learners.networks.network import Network
 from starmill.learners.networks.parameters import Params
@@ -82,7 +89,9 @@ def load(path: Path | str, **options: str) -> "Agent":
 
     The options are the fields of `Options` as text, as the command line has them;
     `temperature_world` is the temperature of `world` alone, and likewise for other arguments.
+    What JAX compiles for the agent is kept on disk (`compiled_code`) for other runs.
     """
+    compiled_code.keep()
     kinds: dict[str, type] = {
         "temperature": float,
         "mmr": int,
@@ -155,6 +164,9 @@ class Actor:
             raise errors.ConfigError(
                 f"search={options.search}: {run.agent} has no latent model to search in"
             )
+        # Single precision, however it was trained: a processor has no faster one.
+        network = dataclasses.replace(run.algorithm.network, compute="float32")
+        run = runs.replace(run, network=network)
         self._run, self._options = run, options
         self._params, self._behaviour = params, behaviour
         self._settings = run.algorithm.settings

@@ -13,6 +13,7 @@ from starmill import progress
 from starmill.learners import (
     agent_file,
     agents,
+    compiled_code,
     learner,
     prediction,
     presets,
@@ -153,6 +154,7 @@ def run(args: argparse.Namespace) -> int:
             args.processes,
             heartbeat_seconds=args.heartbeat_seconds,
         )
+    compiled_code.keep()
     if args.devices:
         learner.split_host(args.devices)
     data = dataset.open_dataset(args.dataset)
@@ -205,9 +207,7 @@ def _cost(resolved: Run, data: Dataset) -> str:
     one = runs.replace(resolved, accumulate=1)
     arrays = next(splits.batches(one, splits.training_episodes(one, data)))
     batch = rollouts.prepare(arrays, data.settings, splits.cut(one))
-    shapes = jax.tree.map(
-        lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), batch
-    )
+    shapes = jax.eval_shape(lambda: batch)
     lowered = learner.Learner(one, 1).lower(shapes)
     flops = lowered.cost_analysis()["flops"] / one.frames_per_update
     memory = lowered.compile().memory_analysis()
