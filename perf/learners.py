@@ -5,6 +5,7 @@ at the paper's shapes, so no game is needed. `tiny` trains on the dataset, and `
 `full` is only compiled, and the compiler reports its memory.
 """
 
+import subprocess
 import sys
 import tempfile
 import time
@@ -28,6 +29,7 @@ UPDATES, LITE_UPDATES = 12, 2
 # An update must spend less than a tenth of its time waiting for its batch.
 MOST_WAITING = 0.10
 FULL_FRAMES = 32
+MOST_HOST_GB = 4.0
 
 
 def measure() -> list[Row]:
@@ -36,6 +38,7 @@ def measure() -> list[Row]:
         data = _dataset(Path(folder) / "data")
         rows = _tiny(data, Path(folder) / "run")
         rows.append(_lite(data))
+        rows += [_host_memory(data, agent) for agent in ("bc", "mzs")]
     rows += _full()
     return rows
 
@@ -116,6 +119,20 @@ def _lite(data: dataset.Dataset) -> Row:
     rate = LITE_UPDATES * run.frames_per_update / seconds
     name = f"bc lite ({_parameters('lite'):,} parameters)"
     return Row(name=name, unit="frames/s", ours=rate)
+
+
+def _host_memory(data: dataset.Dataset, agent: str) -> Row:
+    """Measures in a process of its own what an update of the paper's size takes."""
+    command = [sys.executable, "-m", "perf.learner_memory", data.url, agent]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    ours = float(done.stdout) / 1024
+    return Row(
+        name=f"host memory of an update of {agent} full, loader included",
+        unit="GB",
+        ours=ours,
+        floor=MOST_HOST_GB,
+        ok=ours < MOST_HOST_GB,
+    )
 
 
 def _full() -> list[Row]:
