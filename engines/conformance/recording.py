@@ -5,6 +5,7 @@ In: connected games, a replay, a player, and the loops on which the player acted
 game's would fill the memory. Must not know what is checked with it.
 """
 
+import contextlib
 import dataclasses
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -126,20 +127,23 @@ def play_in_step(
     """
     own, other = players
     recording = Recording(own.load(replay.data, side, settings))
-    other.load(replay.data, 3 - side, settings)
-    observation = own.observe()
-    other.observe()
-    recording.add(observation.loop, observation.data)
-    for count in _steps(replay.frames.get(side, [])):
-        if own.is_last(observation):
-            break
-        for player in players:
-            player.send_step(count)
-        for player in players:
-            player.finish_step()
+    with contextlib.ExitStack() as stack:
+        stack.callback(recording.close)  # if anything fails
+        other.load(replay.data, 3 - side, settings)
         observation = own.observe()
         other.observe()
         recording.add(observation.loop, observation.data)
+        for count in _steps(replay.frames.get(side, [])):
+            if own.is_last(observation):
+                break
+            for player in players:
+                player.send_step(count)
+            for player in players:
+                player.finish_step()
+            observation = own.observe()
+            other.observe()
+            recording.add(observation.loop, observation.data)
+        stack.pop_all()
     return recording
 
 

@@ -40,6 +40,8 @@ def running(line: list[str], temp: Path) -> Iterator[subprocess.Popen]:
             cwd=builds.ROOT,
             env={**os.environ, "TMPDIR": str(temp), "PYTHONUNBUFFERED": "1"},
             start_new_session=True,
+            # A shell's background jobs ignore Ctrl-C, and so would their children.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         )
         try:
             yield process
@@ -71,7 +73,13 @@ def run_and_kill(
         while process.poll() is None and not when():
             time.sleep(_POLL_SECONDS)
         builds.kill(process.pid, number)
-        process.wait(GRACE_SECONDS)
+        try:
+            process.wait(GRACE_SECONDS)
+        except subprocess.TimeoutExpired as error:
+            name = signal.Signals(number).name
+            raise AssertionError(
+                f"{line[0]} still runs {GRACE_SECONDS:g} s after {name}"
+            ) from error
     return Ended(process.returncode, process.printed)
 
 
