@@ -7,7 +7,7 @@ The first prints, for five bins of the rating difference, the share of points th
 won beside what Elo predicts, with two standard errors, and the slope: 1 if differences mean what
 Elo says, less if they mean less; then the same by level, and wins by match-up. The second plays bots of
 known skills and prints how many logits of winning a unit of skill is worth, by level, with
-match-ups, styles and game loops per step. `bots._GAP_PER_MMR` is set from both.
+match-ups, styles and game loops per step. `profiles._GAP_PER_MMR` is set from both.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from starmill.engines import lifeline
-from starmill.engines.skirmish.players import bots, match
+from starmill.engines.skirmish.players import bots, match, profiles
 from starmill.engines.skirmish.players.dice import Dice
 from starmill.engines.skirmish.simulation import game, maps
 
@@ -63,9 +63,7 @@ def play(job: tuple[int, int]) -> dict[str, Any]:
         game.PlayerSetup(race_requested=races[1], race=races[1], start=1 - start),
     )
     players = [
-        bots.Bot(
-            bots.Profile.of_skill(skill, human=True), race, seed=dice.below(1 << 31)
-        )
+        bots.Bot(profiles.Profile.of_person(skill), race, seed=dice.below(1 << 31))
         for skill, race in zip((level + gap / 2, level - gap / 2), races, strict=True)
     ]
     played = match.play_match(game_map, setups, players, dice.below(1 << 31))

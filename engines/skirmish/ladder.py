@@ -28,8 +28,9 @@ from starmill.schema.game_constants import RANDOM
 
 # The default range of ratings.
 RATINGS = (2500, 7000)
-# Standard deviation of the difference between two players; enough for the better one to win more.
-_MMR_SPREAD = 220.0
+# Standard deviation of the difference between two players. The better one wins four games of five
+# and plays visibly better: agents trained on winners learn from the difference.
+_MMR_SPREAD = 350.0
 # Share of players who request a random race.
 _RANDOM_SHARE = 0.1
 TABLE = "ladder.csv"

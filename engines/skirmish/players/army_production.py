@@ -35,6 +35,10 @@ _LARVAE_PER_INTENT = 6
 _WARP_TRIES = 12
 _ANTI_AIR_WEIGHT = 3.0
 _QUEEN_FOOD = 2
+_MUCH_GAS = (
+    100  # with more gas than this and than minerals, units that need gas come first
+)
+_GAS_WEIGHT = 3.0
 
 
 @functools.cache
@@ -71,10 +75,15 @@ def _next_unit(
     """Returns the intent to make the unit type that is furthest behind its share."""
     shares = []
     has_flyers = _has_enemy_flyers(situation)
+    has_gas = strategy.spends_gas_first and situation.vespene > max(
+        _MUCH_GAS, situation.minerals
+    )
     for name, weight in strategy.style["mix"].items():
         unit_type = rules.unit_id(name)
         if has_flyers and situation.unit_rules[unit_type]["air_damage"] > 0:
             weight *= _ANTI_AIR_WEIGHT
+        if has_gas and weight > 0 and _cost(name)[1]:
+            weight *= _GAS_WEIGHT
         if weight > 0:
             count = situation.total(unit_type) + situation.planned_units.get(name, 0)
             shares.append(((count + 1) / weight, name))
@@ -84,10 +93,24 @@ def _next_unit(
             planned = situation.planned_units.get(name, 0)
             situation.planned_units[name] = planned + intent.repeat
             return intent
-        # Do not spend all minerals on a cheap unit while saving gas for an expensive one.
-        if situation.minerals < 250 and not _is_blocked(situation, name):
+        # Do not spend all minerals on a cheap unit while saving for an expensive one.
+        is_saving = situation.minerals < 250
+        if strategy.spends_gas_first:
+            minerals, vespene = _cost(name)
+            is_saving = (
+                0 < vespene <= situation.vespene and situation.minerals < minerals
+            )
+        if is_saving and not _is_blocked(situation, name):
             return None
     return None
+
+
+@functools.cache
+def _cost(name: str) -> tuple[int, int]:
+    """Returns the minerals and the vespene that a unit costs."""
+    key = _MORPHS[name] if name in _MORPHS else _training_names(name)[-1]
+    rule = rules.ability_rules()[rules.ability_names()[key]]
+    return int(rule["minerals"]), int(rule["vespene"])
 
 
 def _has_enemy_flyers(situation: Situation) -> bool:

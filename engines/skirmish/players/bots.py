@@ -2,23 +2,28 @@
 
 In: a rating or a difficulty, a race, a seed. Out: a `Bot`, which is asked for inputs loop by
 loop. `computer` plays like the game's built-in levels. `human` plays like a person of a given
-rating, with a camera, selections, control groups, repeated commands, slips and pauses. Both
-decide in the same way; skill sets how often they think, how much they overlook, how fast they act
-and how big they build. A bot sees only what its player may see: levels that cheat get their
-advantage from the game's setup (`computer_setup`). Must not know: the protocol or replay files.
+rating, with a camera, selections, control groups, repeated commands, lapses and slips. Both
+decide in the same way; the profile of their skill sets how often they look, what they forget, how
+fast they act and how big they build. People look before every action or two, so that an agent that
+learns from their replays sees why they act. A bot sees only what its player may see: levels that
+cheat get their advantage from the game's setup (`computer_setup`). Must not know: the protocol or
+replay files.
 """
 
 import collections
-import dataclasses
 import functools
 import math
+from collections.abc import Callable
 from typing import NamedTuple
+
+import numpy as np
 
 from starmill.engines.skirmish.players import (
     army_production,
     chores,
     idle_actions,
     macro,
+    rallying,
     special_abilities,
     strategies,
     tactics,
@@ -30,9 +35,25 @@ from starmill.engines.skirmish.players.intents import (
     ABILITY_MOVE,
     Intent,
 )
+from starmill.engines.skirmish.players.lapses import (
+    ARMY,
+    BASES,
+    GAS,
+    REFLEX,
+    SUPPLY,
+    TECH,
+    UNITS,
+    WORKERS,
+    Lapses,
+)
+from starmill.engines.skirmish.players.profiles import (
+    Profile,
+    skill_against,
+    skill_of,
+)
 from starmill.engines.skirmish.players.situation import Situation
 from starmill.engines.skirmish.players.strategies import BotStrategy
-from starmill.engines.skirmish.simulation import maps
+from starmill.engines.skirmish.simulation import ids, maps
 from starmill.engines.skirmish.simulation.game import (
     RECALL,
     SET,
@@ -51,12 +72,23 @@ from starmill.schema.game_constants import BUILDS, DIFFICULTIES
 _BUILD_NAMES = {number: name for name, number in BUILDS.items()}
 # By Difficulty. Levels that cheat play like the best and get more income or sight as well.
 _LEVEL_SKILL = (0.0, 0.0, 0.1, 0.22, 0.36, 0.52, 0.7, 0.94, 1.0, 1.0, 1.0)
-# Commands that people repeat although repeating them changes nothing.
+# Commands that people sometimes repeat although repeating them changes nothing.
 _REPEATED = frozenset({ABILITY_ATTACK, ABILITY_MOVE, ABILITY_GATHER})
 # How far from the camera's centre the screen reaches, in cells: sideways, and up or down.
 _CAMERA_REACH = (10.0, 7.0)
-# A human-like bot surrenders after more looks in a row without hope.
-_HOPELESS_LOOKS = 5
+# A person who surrenders does so after this many loops without hope.
+_HOPELESS_LOOPS = 280
+_SURRENDERING_SHARE = 0.5
+# Loops after which a person who has nothing to do looks around or repeats a command. Delays of more
+# than 127 loops are cut in episodes (`specs.MAX_DELAY`).
+_LONGEST_WAIT = 115
+_PERSON_WORKERS = 50  # of the best person with enough bases
+_PERSON_WAVE = (
+    0.75  # share of the style's supply at which people attack, so that games end
+)
+_MOST_OF_ARMY = (
+    0.8  # people attack with this much of the largest army that they can keep going
+)
 _SEED_FACTOR = 2654435761  # spreads neighbouring seeds apart
 _GROUPS = 6  # an idle bot recalls one of the first six at random
 
@@ -78,51 +110,6 @@ def computer_setup(difficulty: int) -> Level:
     incomes = {DIFFICULTIES["cheat_money"]: 1.5, DIFFICULTIES["cheat_insane"]: 2.0}
     income = incomes.get(difficulty, 1.0)
     return Level(income, difficulty >= DIFFICULTIES["cheat_vision"])
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Profile:
-    """What a skill means in play.
-
-    Attributes:
-        think_loops: mean loops between two looks at the whole game.
-        slip: share of intents that the bot overlooks, 0 to 1.
-        act_loops: mean loops between two actions.
-        workers: share of the style's workers that it trains, 0 to 1.
-        slack: share of the spare supply of a perfect player that it keeps ready, 0 to 1.
-        guard: supply of army per worker beyond the first sixteen that it has before it trains
-            more workers.
-        army: supply of the largest army that it can keep going.
-        control: how well it leads its army, 0 to 1.
-        human: whether it moves a camera, selects units, repeats commands and surrenders.
-    """
-
-    think_loops: float
-    slip: float
-    act_loops: float
-    workers: float
-    slack: float
-    guard: float
-    army: float
-    control: float
-    human: bool
-
-    @classmethod
-    def of_skill(cls, skill: float, *, human: bool) -> "Profile":
-        """Returns the profile of a skill from 0 (a beginner) to 1 (the best)."""
-        # Beyond 0.85, thinking more often wins no more games (measured).
-        s = 0.85 * min(max(skill, 0.0), 1.0)
-        return cls(
-            think_loops=20.0 + 160.0 * (1.0 - s) + 500.0 * (1.0 - s) * (1.0 - s),
-            slip=0.7 * (1.0 - s),
-            act_loops=5.0 + 5.0 * (1.0 - s),
-            workers=0.4 + 0.6 * s,
-            slack=0.2 + 0.8 * s,
-            guard=1.2 * s,
-            army=14.0 + 26.0 * s + 90.0 * s * s,
-            control=s,
-            human=human,
-        )
 
 
 class Bot:
@@ -155,11 +142,13 @@ class Bot:
         self._next_think = 10 + self._dice.below(20)
         self._next_act = self._next_think
         self._camera = (0.0, 0.0)
-        self._last: Intent | None = None
-        self._idle_round: list[Intent] = []
-        self._turn = 0  # index of the next idle action of the round
         self._groups: dict[int, tuple[int, ...]] = {}
-        self._hopeless_looks = 0
+        self._lapses = Lapses(profile.lapse_loops)
+        self._hopeless_loops = 0
+        self._actions = 0  # since the last look
+        self._acted = 0  # loop of the last action
+        # Some people never give up: agents learn from them how to end a game.
+        self._surrenders = profile.human and self._dice.chance(_SURRENDERING_SHARE)
 
     def act(self, game: Game, player: int) -> list[Input]:
         """Returns the player's inputs for the coming loop; mostly none."""
@@ -192,27 +181,42 @@ class Bot:
             game.map.bases,
             key=lambda base: (base.x - start[0]) ** 2 + (base.y - start[1]) ** 2,
         )
+        # What people build follows from their bases. A limit of the style could not be seen.
+        most = _PERSON_WORKERS if self.profile.human else style["workers"]
         self._strategy = BotStrategy(
             race=race,
             style=style,
-            max_workers=max(int(style["workers"] * self.profile.workers + 0.5), 14),
+            max_workers=max(int(most * self.profile.workers + 0.5), 14),
             max_bases=style["bases"],
+            spends_gas_first=self.profile.human,
             supply_slack=self.profile.slack,
             guard_food=self.profile.guard,
             army_food=self.profile.army,
             start=start,
             expansions=_natural_second(game.map, tuple(ordered)),
         )
-        # Early styles attack with half of the army that the player can lead, late ones with most.
-        share = 0.5 + 0.35 * min(max(style["attack"] - 45.0, 0.0) / 15.0, 1.0)
-        wave = min(style["attack"] * 1.2, share * self.profile.army)
+        if self.profile.human:
+            wave = min(
+                _PERSON_WAVE * style["attack"], _MOST_OF_ARMY * self.profile.army
+            )
+        else:
+            wave = self._computer_wave(style)
         self._front = tactics.Front(
             wave=wave * (0.9 + 0.2 * self._dice.unit()),
             control=self.profile.control,
+            human=self.profile.human,
             start=start,
             enemy_start=game.map.starts[1 - setup.start],
         )
         self._camera = start
+
+    def _computer_wave(self, style: dict[str, float]) -> float:
+        """Returns the supply at which a computer's army attacks.
+
+        Early styles attack with half of the army that the player can lead, late ones with most.
+        """
+        share = 0.5 + 0.35 * min(max(style["attack"] - 45.0, 0.0) / 15.0, 1.0)
+        return min(style["attack"] * 1.2, share * self.profile.army)
 
     def _style_name(self, race: dict[str, dict[str, dict[str, float]]]) -> str:
         """Returns the build that was asked for, or a style drawn by the styles' weights."""
@@ -235,50 +239,84 @@ class Bot:
         situation = Situation(game, player)
         pause = self.profile.think_loops * (0.6 + 0.8 * dice.unit())
         self._next_think = game.loop + max(int(pause), 4)
-        if self.profile.human:
-            is_hopeless = tactics.is_hopeless(situation, front)
-            self._hopeless_looks = self._hopeless_looks + 1 if is_hopeless else 0
-            if self._hopeless_looks > _HOPELESS_LOOKS:
-                return True
-        intents = [
-            *tactics.lead(situation, front, dice),
-            *special_abilities.fight(situation, dice),
-            *macro.unfinished(situation),
-            *macro.supply(situation, strategy, dice),
-            *army_production.guard(situation, strategy, dice),
-            *macro.workers(situation, strategy),
-            *army_production.queens(situation, strategy),
-            *special_abilities.energy(situation, dice),
-            *macro.expand(situation, strategy),
-            *macro.tech(situation, strategy, dice),
-            *macro.gas(situation, strategy),
-            *army_production.army(situation, strategy, dice),
-            *macro.upgrades(situation, strategy),
-            *macro.idle_workers(situation),
-            *chores.chores(situation, dice),
-        ]
-        if self.profile.human:
-            self._idle_round = idle_actions.next_round(situation, front, dice)
-        slip = self.profile.slip
+        is_hopeless = self._surrenders and tactics.is_hopeless(situation, front)
+        self._hopeless_loops = self._hopeless_loops + int(pause) if is_hopeless else 0
+        if self._hopeless_loops > _HOPELESS_LOOPS:
+            return True
+        self._lapses.look(game.loop, dice)
+        slip, is_human = self.profile.slip, self.profile.human
         self._intents = collections.deque(
-            intent for intent in intents if not dice.chance(slip)
+            intent
+            for intent in self._wishes(situation, strategy, front)
+            if not dice.chance(slip)
+            and not (is_human and _is_under_way(situation, intent))
         )
+        self._actions = 0
+        is_idle = is_human and not self._intents
+        # Waiting is a choice too, and an agent must be able to see it: a step that changes nothing.
+        has_waited = game.loop + pause - self._acted > _LONGEST_WAIT
+        if is_idle and (has_waited or dice.chance(self.profile.habit)):
+            self._act_idly(situation, front)
         return False
+
+    def _wishes(
+        self, situation: Situation, strategy: BotStrategy, front: tactics.Front
+    ) -> list[Intent]:
+        """Returns what the bot wants done, most important first, without what it forgets."""
+        dice, loop = self._dice, situation.loop
+        # Computers do their chores at every look, people now and then: otherwise half of their
+        # commands would send workers to minerals and gas.
+        is_human = self.profile.human
+        has_time = not is_human or dice.chance(self.profile.chores)
+        upgrades = (REFLEX, lambda: macro.upgrades(situation, strategy))
+        units = (UNITS, lambda: army_production.army(situation, strategy, dice))
+        wishes: tuple[tuple[str, Callable[[], list[Intent]]], ...] = (
+            (ARMY, lambda: tactics.lead(situation, front, dice)),
+            (REFLEX, lambda: special_abilities.fight(situation, dice)),
+            (REFLEX, lambda: macro.unfinished(situation)),
+            (SUPPLY, lambda: macro.supply(situation, strategy, dice)),
+            (UNITS, lambda: army_production.guard(situation, strategy, dice)),
+            (WORKERS, lambda: macro.workers(situation, strategy)),
+            (REFLEX, lambda: army_production.queens(situation, strategy)),
+            (REFLEX, lambda: special_abilities.energy(situation, dice, has_time)),
+            (BASES, lambda: macro.expand(situation, strategy)),
+            (TECH, lambda: macro.tech(situation, strategy, dice)),
+            (GAS, lambda: macro.gas(situation, strategy, fill=has_time)),
+            # People spend their gas before cheap units take the minerals.
+            *((upgrades, units) if is_human else (units, upgrades)),
+            (REFLEX, lambda: self._chores(situation, front) if has_time else []),
+        )
+        intents: list[Intent] = []
+        for concern, wish in wishes:
+            if self._lapses.attends(concern, loop):
+                intents += wish()
+        return intents
+
+    def _chores(self, situation: Situation, front: tactics.Front) -> list[Intent]:
+        """Returns what can wait, and would fill the game if it were done at every look."""
+        intents = macro.idle_workers(situation)
+        if self.profile.human:
+            intents += rallying.set_rally_points(situation, front)
+        return intents + chores.chores(situation, self._dice)
+
+    def _act_idly(self, situation: Situation, front: tactics.Front) -> None:
+        """Adds a small command that changes nothing, or a glance at a place that matters."""
+        choices = idle_actions.next_round(situation, front, self._dice)
+        index = self._dice.below(len(choices) + 1)
+        if index < len(choices):
+            self._intents.append(choices[index])
+        else:
+            self._glance(front, situation.loop, situation.player)
 
     def _act(self, loop: int, player: int) -> None:
         """Turns the next intent into inputs for the coming loops."""
-        dice = self._dice
-        pause = self.profile.act_loops * (0.5 + dice.unit())
-        if self._intents:
+        pause = self.profile.act_loops * (0.5 + self._dice.unit())
+        end = loop
+        if self._intents and self._actions < self.profile.burst:
+            self._actions += 1
             intent = self._intents.popleft()
-            self._turn = 0
-            end = self._script_intent(intent, loop, player)
-            self._last = intent if intent.ability in _REPEATED else None
+            end = self._acted = self._script_intent(intent, loop, player)
             pause *= 1.0 - 0.7 * self.profile.control if self.profile.human else 0.3
-        elif self.profile.human:
-            end = self._act_idly(loop, player)
-        else:
-            end = loop
         self._next_act = end + max(int(pause), 1)
 
     def _script_intent(self, intent: Intent, loop: int, player: int) -> int:
@@ -298,15 +336,18 @@ class Bot:
                 intent.point,
                 intent.queued,
             )
-        for copy in range(intent.repeat):
+        repeat = intent.repeat
+        if intent.ability in _REPEATED and self.profile.human:
+            repeat += self._dice.chance(self.profile.habit)
+        for copy in range(repeat):
             self._script.append((at, item))
             if copy % 3 == 2:
                 at += 1 + self._dice.below(2)
         return at
 
     def _look(self, where: tuple[float, float] | None, at: int, player: int) -> int:
-        """Moves the camera if the intent's place is off the screen."""
-        if where is None:
+        """Moves the camera, more or less often, if the intent's place is off the screen."""
+        if where is None or not self._dice.chance(self.profile.camera):
             return at
         far_x = abs(where[0] - self._camera[0]) > _CAMERA_REACH[0]
         far_y = abs(where[1] - self._camera[1]) > _CAMERA_REACH[1]
@@ -330,33 +371,26 @@ class Bot:
             self._script.append((at, assign))
         return at
 
-    def _act_idly(self, loop: int, player: int) -> int:
-        """Repeats the last command, goes on with the round of idle actions, or waits."""
-        # Better players decide and act more often, so they have less time to fill. This keeps all
-        # players at about one step every fifteen loops, as in people's replays.
-        roll = self._dice.unit() / (1.0 - 0.6 * self.profile.control)
-        if roll < 0.06 and self._last is not None:
-            return self._script_intent(self._last, loop, player)
-        if roll >= 0.57 or self._front is None:
-            return loop
-        turn, self._turn = self._turn, self._turn + 1
-        if turn < len(self._idle_round):
-            return self._script_intent(self._idle_round[turn], loop, player)
-        self._turn = 0
-        return self._glance(self._front, loop, player)
-
-    def _glance(self, front: tactics.Front, loop: int, player: int) -> int:
+    def _glance(self, front: tactics.Front, loop: int, player: int) -> None:
         """Looks at its start location or its target, and recalls a control group."""
         dice = self._dice
         x, y = front.target if front.attacking and dice.chance(0.5) else front.start
         x, y = x + dice.below(17) - 8.0, y + dice.below(13) - 6.0
-        self._camera = (x, y)
+        self._camera, self._acted = (x, y), loop
         self._script.append((loop, CameraMove(player, x, y)))
         group = dice.below(_GROUPS)
         if group in self._groups:
-            recall = ControlGroup(player, group, RECALL)
-            self._script.append((loop + 1, recall))
-        return loop + 1
+            self._script.append((loop + 1, ControlGroup(player, group, RECALL)))
+
+
+def _is_under_way(situation: Situation, intent: Intent) -> bool:
+    """Returns whether the units of a spell or morph are already about to use it."""
+    rows = np.flatnonzero(np.isin(situation.tags, intent.tags))
+    orders = situation.abilities[situation.first_order[rows]]
+    kinds = np.isin(orders["kind"], (ids.KIND_SPELL, ids.KIND_MORPH, ids.KIND_TUMOR))
+    same = situation.first_order[rows] == intent.ability
+    same |= (orders["general"] == intent.ability) & (intent.ability != 0)
+    return bool(len(rows)) and bool(np.all(kinds & same))
 
 
 _STARTS = 2  # players, and bases at which they start
@@ -379,43 +413,6 @@ def _natural_second(
     return (start, natural, *rest)
 
 
-# (MMR, skill): how well a player of this rating plays, with straight lines between the points.
-_MMR_SKILL = ((1000, 0.0), (2500, 0.2), (7000, 0.8), (8500, 1.0))
-# (MMR, skill per point): the difference in skill that wins as often as Elo says that a point of
-# MMR does. Fitted to ladder games at two ratings, with a straight line between them. It grows
-# because the results of good players depend less on skill.
-_GAP_PER_MMR = ((2500, 0.00042), (7000, 0.00100))
-
-
-def skill_of(mmr: float) -> float:
-    """Returns the skill of a player of this rating."""
-    points = _MMR_SKILL
-    if mmr <= points[0][0]:
-        return points[0][1]
-    for (low, a), (high, b) in zip(points, points[1:], strict=False):
-        if mmr <= high:
-            return a + (b - a) * (mmr - low) / (high - low)
-    return points[-1][1]
-
-
-def skill_against(mmr: float, opponent_mmr: float) -> float:
-    """Returns the skill with which a player of this rating plays against a given opponent.
-
-    Elo spans 26 logits over 4,500 points of MMR, but the whole range of skill spans only about 7,
-    so a fixed skill per rating cannot give a ladder's results. Instead, the mean of the two ratings
-    sets how well both play, and their difference, scaled to Elo, sets how much better one plays
-    than the other.
-    """
-    mean = (mmr + opponent_mmr) / 2
-    (low, at_low), (high, at_high) = _GAP_PER_MMR
-    share = min(max((mean - low) / (high - low), 0.0), 1.0)
-    gap = (at_low + (at_high - at_low) * share) * (mmr - opponent_mmr)
-    gap = min(max(gap, -1.0), 1.0)
-    half = abs(gap) / 2
-    middle = min(max(skill_of(mean), half), 1.0 - half)
-    return middle + gap / 2
-
-
 def human(
     mmr: int,
     race: int,
@@ -429,12 +426,12 @@ def human(
     opponent_mmr: the opponent's rating, on which the skill depends too; None if it is unknown.
     """
     skill = skill_of(mmr) if opponent_mmr is None else skill_against(mmr, opponent_mmr)
-    return Bot(Profile.of_skill(skill, human=True), race, seed, build)
+    return Bot(Profile.of_person(skill), race, seed, build)
 
 
 def computer(difficulty: int, race: int, seed: int, build: int = 1) -> Bot:
     """Returns a bot that plays like a built-in level; build is an AIBuild value."""
     if not 1 <= difficulty <= DIFFICULTIES["cheat_insane"]:
         raise errors.ConfigError(f"difficulty: expected 1 to 10, found {difficulty}")
-    profile = Profile.of_skill(_LEVEL_SKILL[difficulty], human=False)
+    profile = Profile.of_computer(_LEVEL_SKILL[difficulty])
     return Bot(profile, race, seed, _BUILD_NAMES.get(build, "random"))

@@ -34,6 +34,8 @@ _HALL_COST = 400
 _WORKERS_PER_BASE = 22
 _PATCH_RADIUS = 14  # mineral fields this near to a town hall belong to it
 _FAR = 1e9
+# With this much gas, no more workers are sent to it.
+_MUCH_GAS, _ENOUGH_GAS = 300, 160
 
 
 def _ability(name: str) -> int:
@@ -232,15 +234,21 @@ def remembered_enemies(situation: Situation) -> np.ndarray:
     return memory[(memory["alive"] == 1) & (memory["owner"] == 3 - situation.player)]
 
 
-def gas(situation: Situation, strategy: BotStrategy) -> list[Intent]:
-    """Builds gas mines at finished bases, and keeps three workers in each."""
+def gas(
+    situation: Situation, strategy: BotStrategy, *, fill: bool = True
+) -> list[Intent]:
+    """Builds gas mines at finished bases.
+
+    fill: whether to keep three workers in each, too.
+    """
     name = strategy.race["gas"]
     mine = rules.unit_id(name)
     own_workers = situation.total(rules.unit_id(strategy.race["worker"]))
     mines = int(strategy.style["gas"] * max(len(situation.halls), 1) + 0.5)
     mines = min(mines, max(own_workers - 10, 0) // 6)
-    intents = _fill_gas(situation) if situation.vespene < 300 else []
-    if situation.vespene > 150 and situation.minerals < situation.vespene:
+    enough = _ENOUGH_GAS if strategy.spends_gas_first else _MUCH_GAS
+    intents = _fill_gas(situation) if fill and situation.vespene < enough else []
+    if situation.vespene > enough / 2 and situation.minerals < situation.vespene:
         return intents
     ability = _ability(f"Build_{name}")
     if situation.total(mine) >= mines or not situation.can_pay(ability):
@@ -465,10 +473,17 @@ def upgrades(situation: Situation, strategy: BotStrategy) -> list[Intent]:
             if world.researching[situation.player, upgrade]:
                 break
             labs = situation.of_type(*source)
-            labs = labs[situation.orders[labs] == 0]
-            if len(labs) and situation.has_tech(ability) and situation.can_pay(ability):
+            needs_power = situation.unit_rules["needs_power"][situation.types[labs]]
+            is_powered = (needs_power == 0) | (situation.own["powered"][labs] == 1)
+            labs = labs[is_powered & (situation.orders[labs] == 0)]
+            if not len(labs) or not situation.has_tech(ability):
+                break
+            if situation.can_pay(ability):
                 situation.spend(ability)
                 return [Intent(ability, situation.tag(labs[0]))]
+            has_gas = situation.vespene >= situation.abilities[ability]["vespene"]
+            if strategy.spends_gas_first and has_gas:
+                situation.spend(ability)  # saves minerals
             break
     return []
 

@@ -193,6 +193,17 @@ class Situation:
         upgrade = int(rule["needs_upgrade"])
         return not upgrade or self.has_upgrade(upgrade)
 
+    def sees(self, x: float, y: float) -> bool:
+        """Returns whether the player sees the cell of a point now."""
+        return self._cell(x, y) == records.CELL_VISIBLE
+
+    def has_seen(self, x: float, y: float) -> bool:
+        """Returns whether the player has ever seen the cell of a point."""
+        return self._cell(x, y) != records.CELL_HIDDEN
+
+    def _cell(self, x: float, y: float) -> int:
+        return int(self.world.visibility[self.player, int(y), int(x)])
+
     def point(self, index: int) -> tuple[float, float]:
         """Returns the position of own unit `index`."""
         return float(self.x[index]), float(self.y[index])

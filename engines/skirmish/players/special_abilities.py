@@ -24,7 +24,12 @@ from starmill.engines.skirmish.players.intents import (
 )
 from starmill.engines.skirmish.players.macro import patch_near, some_base
 from starmill.engines.skirmish.players.situation import Situation, distance, mean
-from starmill.engines.skirmish.simulation import ids, rules
+from starmill.engines.skirmish.simulation import (
+    action_results,
+    entry_points,
+    ids,
+    rules,
+)
 from starmill.schema.game_constants import PROTOSS, TERRAN, ZERG
 
 Indices = NDArray[np.int64]
@@ -49,8 +54,9 @@ _HALLUCINATIONS = ("Phoenix", "Stalker", "Zealot", "Immortal", "VoidRay", "Archo
 # Energy of town halls and queens
 
 
-def _terran_energy(situation: Situation, dice: Dice) -> list[Intent]:
+def _terran_energy(situation: Situation, dice: Dice, has_time: bool) -> list[Intent]:
     """Turns command centers into orbital commands and fortresses; scans, drops and MULEs."""
+    del has_time
     intents = _orbital_morph(situation)
     orbitals = situation.named("OrbitalCommand")
     for index in situation.with_energy(orbitals, _ORBITAL_ENERGY)[:1]:
@@ -98,7 +104,7 @@ def _orbital_spell(situation: Situation, orbital: int, dice: Dice) -> list[Inten
     return [Intent(ability, tags, target_tag=patch, where=where)]
 
 
-def _protoss_energy(situation: Situation, dice: Dice) -> list[Intent]:
+def _protoss_energy(situation: Situation, dice: Dice, has_time: bool) -> list[Intent]:
     """Speeds up a busy building."""
     del dice
     ready = situation.with_energy(situation.named("Nexus"), _CHRONO_ENERGY)
@@ -107,7 +113,7 @@ def _protoss_energy(situation: Situation, dice: Dice) -> list[Intent]:
         structures & situation.finished & (situation.own["active"] == 1)
     )
     busy = situation.without_buff(busy, ids.BUFF_CHRONO_BOOST)
-    if len(ready) == 0 or len(busy) == 0:
+    if len(ready) == 0 or len(busy) == 0 or not has_time:
         return []
     target = int(busy[0])
     return [
@@ -120,7 +126,7 @@ def _protoss_energy(situation: Situation, dice: Dice) -> list[Intent]:
     ]
 
 
-def _zerg_energy(situation: Situation, dice: Dice) -> list[Intent]:
+def _zerg_energy(situation: Situation, dice: Dice, has_time: bool) -> list[Intent]:
     """Injects larvae and spreads creep tumors."""
     intents = []
     queens = situation.with_energy(situation.of_type(ids.UNIT_QUEEN), _QUEEN_ENERGY)
@@ -134,18 +140,30 @@ def _zerg_energy(situation: Situation, dice: Dice) -> list[Intent]:
             tag = int(situation.tags[hall])
             intents.append(Intent(ability, tags, target_tag=tag, where=(x, y)))
             halls = halls[halls != hall]
-        else:
+        elif has_time:
             spot = (x + dice.below(9) - 4.0, y + dice.below(9) - 4.0)
-            intents.append(Intent(ABILITY_CREEP_TUMOR, tags, point=spot, where=spot))
+            if _takes_tumor(situation, spot):
+                intents.append(
+                    Intent(ABILITY_CREEP_TUMOR, tags, point=spot, where=spot)
+                )
     tumors = situation.of_type(ids.UNIT_CREEP_TUMOR_BURROWED)
     fresh = tumors[situation.own["wait"][tumors] == 0]
-    if len(fresh) and dice.chance(0.5):
+    if has_time and len(fresh) and dice.chance(0.5):
         tumor = int(fresh[0])
         x, y = situation.point(tumor)
         spot = (x + dice.below(15) - 7.0, y + dice.below(15) - 7.0)
         tags = situation.tag(tumor)
-        intents.append(Intent(ABILITY_CREEP_TUMOR, tags, point=spot, where=spot))
+        if _takes_tumor(situation, spot):
+            intents.append(Intent(ABILITY_CREEP_TUMOR, tags, point=spot, where=spot))
     return intents
+
+
+def _takes_tumor(situation: Situation, spot: tuple[float, float]) -> bool:
+    """Returns whether a creep tumor can be placed at a point."""
+    result = entry_points.placement_error(
+        situation.world.state, situation.player, ids.UNIT_CREEP_TUMOR, *spot
+    )
+    return bool(result == action_results.SUCCESS)
 
 
 # Abilities of the army in battle
@@ -285,6 +303,7 @@ def _blink(situation: Situation) -> list[Intent]:
 
 def _void_rays(situation: Situation) -> list[Intent]:
     rays = situation.engaged(situation.named("VoidRay"))
+    rays = rays[situation.own["wait"][rays] <= situation.loop]
     if not len(rays):
         return []
     ability = _ABILITIES["Effect_VoidRayPrismaticAlignment"]
@@ -331,7 +350,7 @@ def _burrow(situation: Situation, dice: Dice) -> list[Intent]:
     return intents
 
 
-_ENERGY: dict[int, Callable[[Situation, Dice], list[Intent]]] = {
+_ENERGY: dict[int, Callable[[Situation, Dice, bool], list[Intent]]] = {
     TERRAN: _terran_energy,
     ZERG: _zerg_energy,
     PROTOSS: _protoss_energy,
@@ -343,9 +362,12 @@ _FIGHT: dict[int, Callable[[Situation, Dice], list[Intent]]] = {
 }
 
 
-def energy(situation: Situation, dice: Dice) -> list[Intent]:
-    """Spends the energy of town halls and queens, which is part of the economy."""
-    return _ENERGY[situation.race](situation, dice)
+def energy(situation: Situation, dice: Dice, has_time: bool = True) -> list[Intent]:
+    """Spends the energy of town halls and queens, which is part of the economy.
+
+    has_time: whether to do what can wait, too: spreading creep and chrono boost.
+    """
+    return _ENERGY[situation.race](situation, dice, has_time)
 
 
 def fight(situation: Situation, dice: Dice) -> list[Intent]:

@@ -23,6 +23,8 @@ class BotStrategy:
         style: an entry of `race["styles"]`.
         max_workers: the number of workers beyond which it trains none.
         max_bases: the number of town halls beyond which it builds none.
+        spends_gas_first: whether it makes what needs gas as soon as it has gas, and then saves
+            minerals for it, so that its plan can be told from its bank.
         supply_slack: share of the spare supply of a perfect player that the bot keeps ready.
             Less skilled players have less of it and get stuck.
         guard_food: food of army per worker beyond the first sixteen that careful players have
@@ -36,6 +38,7 @@ class BotStrategy:
     style: dict[str, Any]
     max_workers: int
     max_bases: int
+    spends_gas_first: bool
     supply_slack: float
     guard_food: float
     army_food: float

@@ -12,7 +12,7 @@ import pytest
 
 from starmill import cli
 from starmill.engines.skirmish import ladder, versions
-from starmill.engines.skirmish.players import bots, match
+from starmill.engines.skirmish.players import bots, match, profiles
 from starmill.engines.skirmish.simulation import game, maps
 
 GAMES = ((1, 400), (2, 200))  # (seed, games)
@@ -26,20 +26,20 @@ POINTS = {"win": 1.0, "loss": 0.0, "tie": 0.5}
 def test_two_ratings_mean_a_level_and_a_difference():
     gaps = []
     for middle in range(2700, 6900, 300):
-        home = bots.skill_against(middle + 100, middle - 100)
-        away = bots.skill_against(middle - 100, middle + 100)
-        assert (home + away) / 2 == pytest.approx(bots.skill_of(middle))
-        assert home - away > bots.skill_of(4600) - bots.skill_of(4400)
+        home = profiles.skill_against(middle + 100, middle - 100)
+        away = profiles.skill_against(middle - 100, middle + 100)
+        assert (home + away) / 2 == pytest.approx(profiles.skill_of(middle))
+        assert home - away > profiles.skill_of(4600) - profiles.skill_of(4400)
         gaps.append(home - away)
     assert gaps == sorted(gaps)
 
 
 def test_skills_of_a_pair_stay_in_range_and_keep_their_gap():
-    for low, high in ((1000, 1500), (7500, 8000), (8000, 8500)):
-        pair = bots.skill_against(low, high), bots.skill_against(high, low)
-        assert pair[1] - pair[0] == pytest.approx(0.21 if high < 2500 else 0.5)
+    for low, high in ((1000, 1300), (7500, 7800), (8200, 8500)):
+        pair = profiles.skill_against(low, high), profiles.skill_against(high, low)
+        assert pair[1] - pair[0] == pytest.approx(0.12 if high < 2500 else 0.72)
         assert 0.0 <= pair[0] < pair[1] <= 1.0
-    assert bots.skill_against(8500, 1000) == 1.0
+    assert profiles.skill_against(8500, 1000) == 1.0
 
 
 # Who plays

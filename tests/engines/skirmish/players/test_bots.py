@@ -3,7 +3,7 @@ import itertools
 
 import pytest
 
-from starmill.engines.skirmish.players import bots, macro, match
+from starmill.engines.skirmish.players import bots, intents, macro, match, profiles
 from starmill.engines.skirmish.players.dice import Dice
 from starmill.engines.skirmish.players.situation import Situation
 from starmill.engines.skirmish.simulation import entry_points, maps, rules
@@ -16,7 +16,17 @@ from starmill.engines.skirmish.simulation.game import (
     Select,
     UnitCommand,
 )
-from starmill.schema import errors
+from starmill.schema import errors, specs
+
+# Commands that change little, however often they are given.
+HARMLESS = {
+    "camera",
+    intents.ABILITY_GATHER,
+    intents.ABILITY_MOVE,
+    intents.ABILITY_RALLY_UNITS,
+    intents.ABILITY_RALLY_WORKERS,
+    intents.ABILITY_SMART,
+}
 
 
 def _setups(home: int, away: int) -> tuple[PlayerSetup, PlayerSetup]:
@@ -72,7 +82,7 @@ def test_people_show_cameras_selections_groups_and_repeats() -> None:
             ControlGroup,
             UnitCommand,
         } <= kinds
-        assert 8 <= compression(played, player) <= 16
+        assert 15 <= compression(played, player) <= 80
 
 
 def test_no_command_fills_the_game_or_repeats_itself() -> None:
@@ -89,7 +99,9 @@ def test_no_command_fills_the_game_or_repeats_itself() -> None:
         for kind, count in counts.items():
             assert count < 0.35 * len(shown), (kind, count, len(shown))
             # Agents that learn from the replays get stuck in a command that mostly repeats itself.
-            assert count < 0.05 * len(shown) or again[kind] < 0.3 * count, kind
+            # Units are trained one after another, though, each after a look at the bank.
+            most = 0.3 if kind in HARMLESS else 0.6
+            assert count < 0.05 * len(shown) or again[kind] < most * count, kind
 
 
 def compression(played: match.Match, player: int) -> float:
@@ -192,6 +204,25 @@ def test_an_abandoned_building_is_taken_up_again() -> None:
 
 def test_skill_rises_with_rating() -> None:
     ratings = range(1000, 8500, 100)
-    skills = [bots.skill_of(mmr) for mmr in ratings]
+    skills = [profiles.skill_of(mmr) for mmr in ratings]
     assert skills == sorted(skills)
     assert len(set(skills)) > 60
+
+
+def test_a_person_acts_or_looks_around_before_delays_are_cut() -> None:
+    played = _play(bots.human(5500, 1, 7), bots.human(4500, 2, 8), 12)
+    for player in (1, 2):
+        loops = [
+            loop
+            for loop, item in played.inputs
+            if item.player == player and isinstance(item, UnitCommand | CameraMove)
+        ]
+        gaps = [b - a for a, b in itertools.pairwise(loops)]
+        assert len(gaps) > 100
+        assert sum(gap > specs.MAX_DELAY for gap in gaps) < 0.02 * len(gaps)
+
+
+def test_some_people_never_surrender() -> None:
+    dice = [bots.human(5000, 1, seed)._surrenders for seed in range(200)]
+    assert 70 < sum(dice) < 130
+    assert not any(bots.computer(7, 1, seed)._surrenders for seed in range(20))

@@ -10,7 +10,12 @@ from tests.factories import arena
 def _round(game, **front):
     start, enemy_start = game.map.starts
     state = tactics.Front(
-        wave=30.0, control=0.5, start=start, enemy_start=enemy_start, **front
+        wave=30.0,
+        control=0.5,
+        human=True,
+        start=start,
+        enemy_start=enemy_start,
+        **front,
     )
     return idle_actions.next_round(Situation(game, 1), state, Dice(3))
 

@@ -5,7 +5,7 @@ import pytest
 from starmill.engines.skirmish.players import chores, intents, special_abilities
 from starmill.engines.skirmish.players.dice import Dice
 from starmill.engines.skirmish.players.situation import Situation
-from starmill.engines.skirmish.simulation import rules
+from starmill.engines.skirmish.simulation import ids, rules
 from tests.factories import arena
 
 
@@ -183,3 +183,41 @@ def test_everything_asked_for_belongs_to_own_units(race):
         ):
             for intent in act(Situation(game, 1), dice):
                 assert set(intent.tags) <= own
+
+
+def test_without_time_nobody_spreads_creep_or_speeds_up_a_building():
+    game = arena.new_game(home=2)
+    x, y = game.map.starts[0]
+    _put(game, "Queen", 2, x + 6, y, energy=60.0)
+    hasty = special_abilities.energy(Situation(game, 1), Always(False), False)
+    assert _names(hasty) == ["Effect_InjectLarva"]
+    game = arena.new_game(home=3)
+    nexus = arena.rows_of(game, "Nexus", 1)[0]
+    game.world.units["energy"][nexus] = 60.0
+    arena.command(game, 1, "Train_Probe", [nexus])
+    game.advance(10)
+    situation = Situation(game, 1)
+    assert special_abilities.energy(situation, Always(False), False) == []
+    assert len(special_abilities.energy(situation, Always(False), True)) == 1
+
+
+def test_tumors_are_planted_on_creep_only():
+    game = arena.new_game(home=2)
+    x, y = arena.OPEN
+    _put(game, "Queen", 1, x, y, energy=60.0)
+    hall = arena.rows_of(game, "Hatchery", 1)[0]
+    game.world.buffs["id"][hall, 0] = ids.BUFF_INJECT  # nothing to inject
+    game.world.units["buff_count"][hall] = 1
+    assert special_abilities.energy(Situation(game, 1), Always(False)) == []
+
+
+def test_void_rays_wait_until_they_can_align_again():
+    game = arena.new_game(home=3, away=1)
+    x, y = arena.OPEN
+    (ray,) = _put(game, "VoidRay", 1, x, y)
+    marine = arena.put(game, "Marine", 2, x, y + 3)
+    game.world.units["engaged"][ray] = arena.tag(game, marine)
+    name = "Effect_VoidRayPrismaticAlignment"
+    assert name in _names(special_abilities.fight(Situation(game, 1), Always(False)))
+    game.world.units["wait"][ray] = game.loop + 100
+    assert special_abilities.fight(Situation(game, 1), Always(False)) == []

@@ -26,6 +26,7 @@ GAMES = (
     ("Amber Basin", (3, 1), ("macro", "macro"), 6),
     ("Frost Hollow", (2, 3), ("macro", "power"), 7),
     ("Twin Ridges", (1, 2), ("timing", "macro"), 8),
+    ("Long Reach", (3, 3), ("air", "air"), 14),
 )
 EVERY_LOOPS = 200
 PLANES = tuple(
