@@ -55,8 +55,9 @@ burnysc2: .venv-burnysc2/.installed
 	$(BIN)/uv pip install --quiet --python .venv-burnysc2/bin/python burnysc2
 	touch .venv-burnysc2/.installed
 
-# pysc2's own game tests, unmodified, on Skirmish; each outcome is compared with a list.
-clients: .venv-clients/.installed
+# pysc2's own game tests, unmodified, and bots of python-sc2, on Skirmish; each outcome is compared
+# with a list.
+clients: .venv-clients/.installed .venv-burnysc2/.installed
 	$(BIN)/python -m tests.engines.skirmish.clients.run_pysc2 $(ARGS)
 .venv-clients/.installed: setup
 	$(PYTHON) -m venv .venv-clients

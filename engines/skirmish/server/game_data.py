@@ -200,12 +200,23 @@ def _fill_unit(
         ("air", data_pb2.Weapon.Air),
     ):
         if rule[f"{prefix}_damage"] > 0:
-            entry.weapons.add(
+            weapon = entry.weapons.add(
                 type=kind,
                 damage=float(rule[f"{prefix}_damage"]),
                 attacks=int(rule[f"{prefix}_hits"]),
                 range=float(rule[f"{prefix}_range"]),
                 speed=float(rule[f"{prefix}_cooldown"]) / _NORMAL_LOOPS_PER_SECOND,
+            )
+            _fill_bonus(weapon, rule, prefix)
+
+
+def _fill_bonus(weapon: data_pb2.Weapon, rule: np.void, prefix: str) -> None:
+    """Fills in what a weapon does more to units of certain attributes."""
+    versus = int(rule[f"{prefix}_versus"])
+    for name, bit in ids.ATTRIBUTES.items():
+        if versus & bit and rule[f"{prefix}_bonus"] > 0:
+            weapon.damage_bonus.add(
+                attribute=_ATTRIBUTES[name], bonus=float(rule[f"{prefix}_bonus"])
             )
 
 

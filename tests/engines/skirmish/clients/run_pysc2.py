@@ -1,11 +1,12 @@
-"""Runs pysc2's own game tests, unmodified, on Skirmish, and compares them with a list.
+"""Runs pysc2's own game tests, unmodified, and python-sc2's bots, and compares them with lists.
 
     python -m tests.engines.skirmish.clients.run_pysc2 [--only TEXT] [--parallel N] [--write]
 
-`make clients` makes the environment `.venv-clients`, in which the tests run. Each test case is
-a process group of its own, which is killed when the case ends or is out of time. pysc2_cases.csv
-lists each case with its outcome and, if it fails, the reason. Exits 0 if every case ends as
-listed. `--write` stores the outcomes in the list and keeps the reasons.
+`make clients` makes the environments `.venv-clients` and `.venv-burnysc2`, in which the cases run.
+Each case is a process group of its own, which is killed when the case ends or is out of time.
+pysc2_cases.csv and python_sc2_cases.csv list each case with its outcome and, if it fails, the
+reason. Exits 0 if every case ends as listed. `--write` stores the outcomes in the lists and keeps
+the reasons.
 """
 
 import argparse
@@ -23,8 +24,10 @@ from pathlib import Path
 
 from starmill.engines.skirmish import install, versions
 from tests.conftest import ROOT
+from tests.engines.skirmish.clients import python_sc2
 
 CASES = Path(__file__).with_name("pysc2_cases.csv")
+BOT_CASES = Path(__file__).with_name("python_sc2_cases.csv")
 SITE = Path(__file__).with_name("site")
 PYTHON = ROOT / ".venv-clients/bin/python"
 TIMEOUT_SECONDS = 240
@@ -58,14 +61,18 @@ def published_cases() -> set[str]:
 
 def run_case(name: str, installation: Path) -> tuple[str, str, float]:
     """Runs one case. Returns "pass", "fail" or "timeout", the end of its output, and seconds."""
-    module, case = name.split(".", 1)
     environment = {
         **os.environ,
-        "PYTHONPATH": str(SITE),
         "SC2PATH": str(installation),
         "SDL_VIDEODRIVER": "dummy",
     }
-    command = [str(PYTHON), "-m", f"pysc2.tests.{module}", case, "--sc2_timeout=120"]
+    if name.startswith(python_sc2.PREFIX):
+        command = python_sc2.command(name)
+    else:
+        module, case = name.split(".", 1)
+        command = [str(PYTHON), "-m", f"pysc2.tests.{module}", case]
+        command.append("--sc2_timeout=120")
+        environment["PYTHONPATH"] = str(SITE)
     start = time.monotonic()
     with tempfile.TemporaryFile() as output:
         child = subprocess.Popen(
@@ -95,17 +102,22 @@ def _kill_group(child: "subprocess.Popen[bytes]") -> None:
 
 def read_cases() -> dict[str, tuple[str, str]]:
     """Returns the listed outcome and reason of each case."""
-    with CASES.open(newline="") as file:
-        return {
-            row["case"]: (row["outcome"], row["reason"]) for row in csv.DictReader(file)
-        }
+    listed = {}
+    for path in (CASES, BOT_CASES):
+        with path.open(newline="") as file:
+            for row in csv.DictReader(file):
+                listed[row["case"]] = (row["outcome"], row["reason"])
+    return listed
 
 
 def _write_cases(cases: dict[str, tuple[str, str]]) -> None:
-    with CASES.open("w", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["case", "outcome", "reason"])
-        writer.writerows([name, *row] for name, row in sorted(cases.items()))
+    for path in (CASES, BOT_CASES):
+        with path.open("w", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(["case", "outcome", "reason"])
+            for name, row in sorted(cases.items()):
+                if name.startswith(python_sc2.PREFIX) == (path == BOT_CASES):
+                    writer.writerow([name, *row])
 
 
 def main() -> int:
@@ -117,10 +129,10 @@ def main() -> int:
     parser.add_argument("--logs", type=Path, help="folder for the output of each case")
     options = parser.parse_args()
     listed = read_cases()
-    published = published_cases()
+    published = published_cases() | python_sc2.cases()
     differences = sorted(published ^ set(listed))
     names = [name for name in sorted(published) if options.only in name]
-    passed = 0
+    passed = bots_passed = 0
     with (
         tempfile.TemporaryDirectory() as folder,
         concurrent.futures.ThreadPoolExecutor(options.parallel) as threads,
@@ -131,6 +143,7 @@ def main() -> int:
         for name, future in futures.items():
             outcome, output, seconds = future.result()
             passed += outcome == "pass"
+            bots_passed += outcome == "pass" and name.startswith(python_sc2.PREFIX)
             expected, reason = listed.get(name, ("unlisted", ""))
             _say(f"{outcome:8}{seconds:6.1f} s  {name}")
             if (outcome == "pass") != (expected == "pass"):
@@ -146,7 +159,11 @@ def main() -> int:
     held = (
         "as listed" if not differences else f"not as listed: {sorted(set(differences))}"
     )
-    _say(f"pysc2's game tests: {passed} of {len(names)} pass, {held}")
+    bots = sum(name.startswith(python_sc2.PREFIX) for name in names)
+    _say(
+        f"clients: {passed} of {len(names)} pass (pysc2's game tests {passed - bots_passed} of "
+        f"{len(names) - bots}, python-sc2's bots {bots_passed} of {bots}), {held}"
+    )
     return 0 if not differences else 1
 
 

@@ -124,3 +124,12 @@ def test_costs_are_sums_of_everything_that_a_unit_was_made_of(data):
     assert not hive.unit_alias
     lowered = data.units[rules.unit_id("SupplyDepotLowered")]
     assert lowered.unit_alias == rules.unit_id("SupplyDepot")
+
+
+def test_weapons_tell_their_bonus():
+    answer = game_data.response(sc2api_pb2.RequestData(unit_type_id=True))
+    (marauder,) = answer.units[51].weapons
+    (bonus,) = marauder.damage_bonus
+    assert (marauder.damage, bonus.bonus) == (10.0, 10.0)
+    assert bonus.attribute == data_pb2.Armored
+    assert not answer.units[48].weapons[0].damage_bonus  # a marine's

@@ -1,21 +1,17 @@
-"""A bot that asks python-sc2 about a map: the main ramp, the walls at it, and all expansions.
+"""Asks python-sc2 about a map: the main ramp, the walls at it, and all expansions.
 
     SC2PATH=DIR python survey.py MAP
 
-Compares what python-sc2 computes with what the game accepts. Runs in python-sc2's environment.
+Compares what python-sc2 computes with what the game accepts.
 """
 
 import sys
 
-from sc2 import maps
-from sc2.bot_ai import BotAI
-from sc2.data import Difficulty, Race
+from harness import CheckingBot, play
 from sc2.ids.unit_typeid import UnitTypeId
-from sc2.main import run_game
-from sc2.player import Bot, Computer
 
 
-class SurveyBot(BotAI):
+class SurveyBot(CheckingBot):
     async def on_step(self, iteration):
         if iteration != 2:
             return
@@ -31,12 +27,15 @@ class SurveyBot(BotAI):
         assert len(ramp.protoss_wall_buildings) == 2
         assert ramp.protoss_wall_pylon is not None
         assert ramp.protoss_wall_warpin is not None
+        await self._check_expansions()
+        await self.finish()
+
+    async def _check_expansions(self):
         expansions = self.expansion_locations_list
-        assert self.start_location in expansions
-        assert self.enemy_start_locations[0] in expansions
-        for place in expansions:
-            if place not in (self.start_location, self.enemy_start_locations[0]):
-                assert await self.can_place_single(UnitTypeId.COMMANDCENTER, place)
+        starts = (self.start_location, self.enemy_start_locations[0])
+        assert set(starts) <= set(expansions)
+        for place in set(expansions) - set(starts):
+            assert await self.can_place_single(UnitTypeId.COMMANDCENTER, place), place
         sizes = {len(units) for units in self.expansion_locations_dict.values()}
         assert sizes == {10}, sizes
         worker = self.workers.first
@@ -44,18 +43,7 @@ class SurveyBot(BotAI):
             near = place.towards(self.game_info.map_center, 4)
             assert await self.client.query_pathing(worker, near), place
         assert await self.get_next_expansion() in expansions
-        print("expansions", len(expansions))  # noqa: T201
-        await self.client.leave()
-
-
-def main():
-    run_game(
-        maps.get(sys.argv[1]),
-        [Bot(Race.Terran, SurveyBot()), Computer(Race.Zerg, Difficulty.VeryEasy)],
-        realtime=False,
-        random_seed=1,
-    )
 
 
 if __name__ == "__main__":
-    main()
+    play(SurveyBot, sys.argv[1])
