@@ -7,14 +7,12 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from flax import nnx
 from jax.nn import initializers
 
-from starmill.learners.networks.published import layers
+from starmill.learners.networks.published import attention, layers
 from starmill.learners.networks.published.sizes import UNITS, Sizes
 
-_MASKED_KEY = -1e30
 _CELL = 4  # grid units of a cell of the 64x64 planes
 _SIDE = 64
 _COARSE = 16
@@ -55,12 +53,10 @@ class Attention(nnx.Module):
         """Adds what each unit attends to; present [B, U] says which rows are units."""
         hidden = jax.nn.relu(self.norm(x))
         query, key, value = (
-            linear(hidden).reshape((*x.shape[:2], self.heads, -1))
+            linear(hidden).reshape((*x.shape[:2], self.heads, -1)).swapaxes(1, 2)
             for linear in (self.query, self.key, self.value)
         )
-        logits = jnp.einsum("bqhd,bkhd->bhqk", query, key) / np.sqrt(key.shape[-1])
-        logits = jnp.where(present[:, None, None, :], logits, _MASKED_KEY)
-        mixed = jnp.einsum("bhqk,bkhd->bqhd", jax.nn.softmax(logits), value)
+        mixed = attention.attend(query, key, value, present).swapaxes(1, 2)
         return x + self.out(mixed.reshape((*x.shape[:2], -1))) * present[..., None]
 
 

@@ -1,10 +1,12 @@
 """unit_tags: 64 choices of a unit each, one after the other, or of the end.
 
-In: the vector stream, the units, and which units may be chosen. Out: logits [B, 64, 513].
+In: the vector stream, the units, and which units may be chosen. Out: logits [B, 64, U + 1],
+with U rows of units and the end as the last class.
 The state is a query and the set of chosen units. With a teacher's choices the set is known in
 advance, so that only the query goes through a loop, and logits follow for all slots at once.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -12,7 +14,7 @@ import jax.numpy as jnp
 from flax import nnx
 
 from starmill.learners.networks.published import layers
-from starmill.learners.networks.published.sizes import END, Sizes
+from starmill.learners.networks.published.sizes import END, SLOTS, UNITS, Sizes
 
 MASKED = -1e10
 
@@ -21,14 +23,32 @@ class Selection(NamedTuple):
     """What unit_tags does to the streams.
 
     Attributes:
-        logits: masked logits, [B, 64, 513].
-        mask: which classes each slot allows, bool [B, 64, 513].
+        logits: masked logits, [B, 64, U + 1]; the last class is the end.
+        mask: which classes each slot allows, bool [B, 64, U + 1].
         selected: which units were chosen, bool [B, U].
     """
 
     logits: jax.Array
     mask: jax.Array
     selected: jax.Array
+
+
+class _Drawing(NamedTuple):
+    """A selection while it is being drawn.
+
+    Attributes:
+        slot: the next slot, a scalar.
+        query: its query, [B, vector].
+        tags: the choices so far, [B, 64]; the end in slots to come.
+        selected: which units were chosen, bool [B, U].
+        ended: whether the end was chosen, bool [B].
+    """
+
+    slot: jax.Array
+    query: jax.Array
+    tags: jax.Array
+    selected: jax.Array
+    ended: jax.Array
 
 
 class UnitTagsHead(nnx.Module):
@@ -59,24 +79,90 @@ class UnitTagsHead(nnx.Module):
             tags: the teacher's choices, int [B, 64]; 512 is the end.
         """
         rows = units.shape[1]
-        small = self.small(units)
-        queries = self._queries(self.resnet(vector), _rows(small, tags))
-        logits = self._logits(queries, self.keys(units))
-        chosen = tags[..., None] == jnp.arange(rows)
-        before = jnp.cumsum(chosen, axis=1) - chosen
-        ended = jnp.cumsum(tags == END, axis=1) - (tags == END) > 0
-        mask = _mask(allowed[:, None], before > 0, ended)
-        return Selection(jnp.where(mask, logits, MASKED), mask, chosen.any(1))
+        queries = self._queries(self.resnet(vector), self._embedded(units, tags))
+        # The slot in which each unit is chosen, and that of the first end; 64 for never.
+        slot = jnp.arange(SLOTS)
+        number = jnp.broadcast_to(slot, tags.shape)
+        frame = jnp.arange(len(tags))[:, None]
+        when = jnp.full((len(tags), rows), SLOTS)
+        when = when.at[frame, tags].min(number, mode="drop")
+        end = jnp.where(tags == END, number, SLOTS).min(1, keepdims=True)
+        free = allowed[:, None] & (slot[:, None] <= when[:, None])
+        started = jnp.broadcast_to(slot > 0, tags.shape)
+        mask = _mask(free, started, slot > end)
+        logits = jnp.where(mask, self._logits(queries, self.keys(units)), MASKED)
+        return Selection(logits, mask, when < SLOTS)
+
+    def draw(
+        self,
+        vector: jax.Array,
+        units: jax.Array,
+        allowed: jax.Array,
+        used: jax.Array,
+        choose: Callable[[jax.Array, jax.Array], jax.Array],
+    ) -> tuple[jax.Array, jax.Array]:
+        """Returns drawn choices [B, 64], 512 from the end on, and the units chosen [B, U].
+
+        Args:
+            vector: [B, vector].
+            units: [B, U, unit].
+            allowed: which units may be chosen at all, bool [B, U].
+            used: which frames choose units; the others end at once, bool [B].
+            choose: draws a class [B] from logits [B, U + 1] in the given slot.
+        """
+        rows = units.shape[1]
+        keys = self.keys(units)
+        is_row = jnp.arange(rows)
+
+        def more(now: _Drawing) -> jax.Array:
+            # After the end all slots are the end, so nothing is left to draw.
+            return (now.slot < SLOTS) & ~now.ended.all()
+
+        def step(now: _Drawing) -> _Drawing:
+            free = (allowed & ~now.selected)[:, None]
+            started = jnp.broadcast_to(now.slot > 0, now.ended.shape)
+            mask = _mask(free, started[:, None], now.ended[:, None])[:, 0]
+            logits = self._logits(now.query[:, None], keys)[:, 0]
+            tag = choose(now.slot, jnp.where(mask, logits, MASKED))
+            ended = now.ended | (tag == rows)
+            tag = jnp.where(ended, END, tag).astype(jnp.int32)
+            chosen = self._embedded(units, tag[:, None])[:, 0]
+            return _Drawing(
+                slot=now.slot + 1,
+                query=self.next_query(now.query, chosen),
+                tags=now.tags.at[:, now.slot].set(tag),
+                selected=now.selected | (is_row == tag[:, None]),
+                ended=ended,
+            )
+
+        start = _Drawing(
+            slot=jnp.int32(0),
+            query=self.resnet(vector),
+            tags=jnp.full((len(vector), SLOTS), END, jnp.int32),
+            selected=jnp.zeros(allowed.shape, bool),
+            # Where no unit may be chosen, the published code draws one of the masked rows.
+            ended=~used | ~allowed.any(-1),
+        )
+        end = jax.lax.while_loop(more, step, start)
+        return end.tags, end.selected
 
     def given(
         self, vector: jax.Array, units: jax.Array, selected: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
         """Returns vector and units with the chosen units merged into them."""
-        embedded = jnp.einsum(
-            "bu,bud->bd", selected.astype(jnp.float32), self.large(units)
-        )
-        bits = selected.astype(jnp.float32)[..., None]
-        return self.merge(vector, embedded), self.merge_units(units, bits)
+        bits = selected.astype(units.dtype)
+        embedded = jnp.einsum("bu,bud->bd", bits, self.large(units))
+        return self.merge(vector, embedded), self.merge_units(units, bits[..., None])
+
+    def _embedded(self, units: jax.Array, tags: jax.Array) -> jax.Array:
+        """Returns the small embeddings of choices; the end has that of row 511."""
+        small, last = self.small(units), units.shape[1] - 1
+        if last < UNITS - 1:
+            # Row 511 is among those that this batch left out, and they are all 0.
+            empty = self.small(jnp.zeros_like(units[:, :1]))
+            small, last = jnp.concatenate([small, empty], axis=1), last + 1
+        index = jnp.clip(tags, 0, last)
+        return jnp.take_along_axis(small, index[..., None], axis=1)
 
     def _queries(self, query: jax.Array, chosen: jax.Array) -> jax.Array:
         """Returns each slot's query, [B, 64, vector]; chosen: small embeddings [B, 64, s]."""
@@ -92,10 +178,8 @@ class UnitTagsHead(nnx.Module):
         return queries.swapaxes(0, 1)
 
     def _logits(self, queries: jax.Array, keys: jax.Array) -> jax.Array:
-        """Returns unmasked logits [B, N, 513] of N slots' queries [B, N, vector]."""
+        """Returns unmasked logits [B, N, U + 1] of N slots' queries [B, N, vector]."""
         pointed = jnp.einsum("bnp,bup->bnu", self.query(queries), keys)
-        missing = END - keys.shape[1]
-        pointed = jnp.pad(pointed, ((0, 0), (0, 0), (0, missing)))
         return jnp.concatenate([pointed, self.end(jax.nn.relu(queries))], axis=-1)
 
 
@@ -106,22 +190,13 @@ def selectable(column: dict[str, jax.Array]) -> jax.Array:
     )
 
 
-def _rows(small: jax.Array, tags: jax.Array) -> jax.Array:
-    """Returns the embeddings of the choices; the end has that of the last row, 511."""
-    index = jnp.clip(tags, 0, small.shape[1] - 1)
-    return jnp.take_along_axis(small, index[..., None], axis=1)
-
-
-def _mask(allowed: jax.Array, chosen: jax.Array, ended: jax.Array) -> jax.Array:
-    """Returns which classes slots allow, bool [B, N, 513].
+def _mask(free: jax.Array, started: jax.Array, ended: jax.Array) -> jax.Array:
+    """Returns which classes slots allow, bool [B, N, U + 1].
 
     Args:
-        allowed: units that may be chosen at all, bool [B, 1, U].
-        chosen: units chosen before, bool [B, N, U].
+        free: units that may be chosen and were not chosen before, bool [B, N, U].
+        started: whether anything was chosen before, bool [B, N].
         ended: whether the end was chosen before, bool [B, N].
     """
-    units = allowed & ~chosen & ~ended[..., None]
-    missing = END - units.shape[-1]
-    units = jnp.pad(units, ((0, 0), (0, 0), (0, missing)))
-    end = chosen.any(-1, keepdims=True) | ended[..., None]
-    return jnp.concatenate([units, end], axis=-1)
+    end = started[..., None] | ended[..., None]
+    return jnp.concatenate([free & ~ended[..., None], end], axis=-1)
