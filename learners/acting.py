@@ -26,10 +26,9 @@ from starmill.learners import (
     runs,
     search,
 )
+from starmill.learners.losses import action_values
 from starmill.learners.networks import layers, parameters, temperatures
-from starmill.learners.networks.network import Network
-from starmill.learners.networks.parameters import Params
-from starmill.learners.networks.policy import Latent
+from starmill.learners.networks.parameters import AnyLatent, AnyNetwork, Params
 from starmill.learners.networks.scoring import Action
 from starmill.learners.runs import Run
 from starmill.learners.search import SearchConfig
@@ -41,8 +40,8 @@ Arrays = dict[str, NDArray[Any]]
 _WIN = 3
 # What the options of single arguments' temperatures begin with.
 _OWN = "temperature_"
-# Among functions at least this likely, relative to the likeliest, the highest Q decides.
-_PLAUSIBLE = 0.05
+# Divides Q where it weighs the policy's functions (Wang et al. 2020: 1).
+_CRITIC_TEMPERATURE = 1.0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -329,7 +328,7 @@ def _act(
     )
 
     def one(
-        vector: jax.Array, rest_latent: Latent, seed: jax.Array, step: jax.Array
+        vector: jax.Array, rest_latent: AnyLatent, seed: jax.Array, step: jax.Array
     ) -> Action:
         key = jax.random.fold_in(jax.random.key(seed), step)
         first, second = jax.random.split(key)
@@ -343,7 +342,7 @@ def _act(
 
 
 def _function_delay(
-    network: Network, vector: jax.Array, key: jax.Array, run: Run, options: Options
+    network: AnyNetwork, vector: jax.Array, key: jax.Array, run: Run, options: Options
 ) -> tuple[jax.Array, jax.Array]:
     heads = network.policy
     temperature = temperatures.with_changes(
@@ -361,13 +360,19 @@ def _function_delay(
     function, delay = heads.sample_function_delay(vector, key, temperature)
     if run.record.function_from == agents.ACTION_VALUES:
         logits = heads.function_logits(vector)
-        likely = logits >= logits.max(-1, keepdims=True) + np.log(_PLAUSIBLE)
-        q = jnp.where(likely, network.action_values(vector), -jnp.inf)
-        function = q.argmax(-1).astype(jnp.int32)
-        warmth = temperatures.of(temperature).delay
-        index = layers.choose(key, heads.delay_logits(vector, function), warmth)
-        delay = index + 1
-    return function, delay
+        q = network.action_values(vector)
+        allowed = action_values.likely_only(q, logits, run.record.likely)
+        function = allowed.argmax(-1).astype(jnp.int32)
+    elif run.record.function_from == agents.WEIGHTED_POLICY:
+        q = network.action_values(vector)
+        warm = heads.function_logits(vector) / temperatures.of(temperature).function
+        logits = action_values.critic_weighted(warm, q, _CRITIC_TEMPERATURE)
+        function = layers.choose(jax.random.fold_in(key, 1), logits, 1.0)
+    else:
+        return function, delay
+    warmth = temperatures.of(temperature).delay
+    index = layers.choose(key, heads.delay_logits(vector, function), warmth)
+    return function, index + 1
 
 
 def _padded(value: NDArray[Any], name: str, rows: int) -> NDArray[Any]:

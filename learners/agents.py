@@ -13,11 +13,25 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
-from starmill.learners.algorithms import awr, bc, crr, eoac, muzero, oac, rbve
+from starmill.learners.algorithms import (
+    awr,
+    bc,
+    bcq,
+    crr,
+    cwp,
+    eoac,
+    muzero,
+    oac,
+    ppo,
+    q_learning,
+    rbve,
+    sarsa,
+)
 from starmill.learners.algorithms.contract import Algorithm, AlgorithmConfig
 from starmill.schema import errors
 
 POLICY, ACTION_VALUES = "policy", "action values"
+WEIGHTED_POLICY = "policy weighted by action values"
 ConfigT = TypeVar("ConfigT", bound=AlgorithmConfig)
 
 
@@ -34,8 +48,11 @@ class AgentRecord(Generic[ConfigT]):
         sampler: of the dataset's batches (`schema.loader.samplers`).
         has_behaviour: whether its carry keeps a frozen behaviour policy. If so, that policy
             chooses all arguments but function and delay when the agent acts.
-        function_from: what chooses the function when acting: POLICY, or ACTION_VALUES for the
-            highest Q among the functions that the policy finds likely.
+        function_from: what chooses the function when acting: POLICY; ACTION_VALUES for the
+            highest Q among the functions that the policy finds likely; or WEIGHTED_POLICY to
+            draw from pi exp(Q).
+        likely: how likely a function must be for ACTION_VALUES, relative to the likeliest; 0
+            considers all functions.
         network: fields of the network's config that the algorithm needs.
         full: fields of the run, its algorithm or optimizer at the paper's scale. Fields that
             are not named keep their defaults, which are the paper's too.
@@ -50,6 +67,7 @@ class AgentRecord(Generic[ConfigT]):
     sampler: str = "episode"
     has_behaviour: bool = False
     function_from: str = POLICY
+    likely: float = 0.05
     network: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     full: Mapping[str, Any]
     tiny: Mapping[str, Any]
@@ -57,12 +75,11 @@ class AgentRecord(Generic[ConfigT]):
 
 # K = 1 and M = 32,768, as 64 batches of 512 in an update.
 _CLONING = MappingProxyType({"batch_size": 512, "accumulate": 64, "rollout": 1})
-# The paper gives no learning rate for the actor-critics; this is fine-tuning's.
+# The learning rate is the paper's for all experiments that name no other: 5e-4.
 _ACTOR_CRITIC = MappingProxyType(
     {
         "batch_size": 64,
         "accumulate": 8,
-        "learning_rate": 1e-5,
         "frames": 10**9,
         "clip": "after",
     }
@@ -212,6 +229,58 @@ _RECORDS = (
         network={"action_values": True},
         full=_BASELINE,
         tiny=_TINY_BASELINE,
+    ),
+    AgentRecord(
+        name="q-learning",
+        algorithm=q_learning,
+        config=q_learning.Config,
+        function_from=ACTION_VALUES,
+        likely=0.0,
+        network={"action_values": True},
+        full=_BASELINE,
+        tiny=_TINY_BASELINE,
+    ),
+    AgentRecord(
+        name="sarsa",
+        algorithm=sarsa,
+        config=sarsa.Config,
+        function_from=ACTION_VALUES,
+        likely=0.0,
+        network={"action_values": True},
+        full=_BASELINE,
+        tiny=_TINY_BASELINE,
+    ),
+    AgentRecord(
+        name="bcq",
+        algorithm=bcq,
+        config=bcq.Config,
+        function_from=ACTION_VALUES,
+        likely=bcq.THRESHOLD,
+        network={"action_values": True},
+        full=_BASELINE,
+        tiny=_TINY_BASELINE,
+    ),
+    AgentRecord(
+        name="cwp",
+        algorithm=cwp,
+        config=cwp.Config,
+        function_from=WEIGHTED_POLICY,
+        network={"action_values": True},
+        full=_BASELINE,
+        tiny=_TINY_BASELINE,
+    ),
+    AgentRecord(
+        name="ppo",
+        algorithm=ppo,
+        config=ppo.Config,
+        starts_from="bc",
+        has_behaviour=True,
+        full=_ACTOR_CRITIC,
+        tiny={
+            name: value
+            for name, value in _TINY_ACTOR_CRITIC.items()
+            if name != "trained"
+        },
     ),
     AgentRecord(
         name="awr",

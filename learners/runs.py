@@ -12,6 +12,7 @@ from typing import Any
 from starmill.learners import agents
 from starmill.learners.algorithms.contract import AlgorithmConfig
 from starmill.learners.networks.network import NetworkConfig
+from starmill.learners.networks.published_network import PublishedConfig
 from starmill.learners.optimizer import OptimizerConfig
 from starmill.schema import errors
 from starmill.schema.settings import ConverterSettings
@@ -110,9 +111,9 @@ class Run:
         """Returns the run as JSON."""
         values = dataclasses.asdict(self)
         values["algorithm"]["settings"] = self.algorithm.settings.to_json()
-        values["algorithm"]["network"]["plane_channels"] = list(
-            self.algorithm.network.plane_channels
-        )
+        network = values["algorithm"]["network"]
+        if "plane_channels" in network:
+            network["plane_channels"] = list(network["plane_channels"])
         return values
 
 
@@ -125,7 +126,8 @@ def from_json(data: Mapping[str, Any]) -> Run:
     network = dict(_mapping(algorithm, "network"))
     if "plane_channels" in network:
         network["plane_channels"] = tuple(network["plane_channels"])
-    algorithm["network"] = _build(NetworkConfig, network, "network")
+    kind = PublishedConfig if "architecture" in network else NetworkConfig
+    algorithm["network"] = _build(kind, network, "network")
     if "settings" in algorithm:
         algorithm["settings"] = ConverterSettings.from_json(algorithm["settings"])
     values["algorithm"] = _build(record.config, algorithm, "algorithm")

@@ -28,7 +28,7 @@ import jax.numpy as jnp
 import mctx
 
 from starmill.learners.networks import layers, temperatures
-from starmill.learners.networks.network import Network
+from starmill.learners.networks.parameters import AnyNetwork
 from starmill.learners.networks.temperatures import Temperature
 from starmill.schema import errors
 
@@ -159,7 +159,7 @@ def _logits(priors: jax.Array) -> jax.Array:
     return jnp.where(priors > 0, jnp.log(jnp.maximum(priors, 1e-9)), layers.MASKED)
 
 
-def network_model(network: Network, temperature: Temperature) -> Model:
+def network_model(network: AnyNetwork, temperature: Temperature) -> Model:
     """Returns the model of a network with a latent model; actions are (function, delay).
 
     The policy is the one that acts without a search, at the same temperature. Rewards within a

@@ -1,7 +1,8 @@
 """Learners: whether the loader keeps up, frames per second, and the memory of `full`.
 
 Trains behaviour cloning for a few updates on a dataset that it makes from the tests' factories
-at the paper's shapes, so no game is needed. `tiny` trains on the dataset, and `lite` on one batch.
+at the paper's shapes, so no game is needed. `tiny` trains on the dataset, and `lite` on one batch,
+and beside a plain transcription of the published architecture.
 `full` is only compiled, and the compiler reports its memory.
 """
 
@@ -10,22 +11,28 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+from flax import nnx
 
 from perf.row import Row
 from starmill.learners import presets, rollouts, runs, splits
 from starmill.learners.learner import Learner
 from starmill.learners.networks import parameters
 from starmill.learners.networks.parameters import Params
+from starmill.learners.networks.published import loss, network, sizes
 from starmill.schema import assembly, codec, settings, shards
 from starmill.schema.loader import dataset
 from tests.factories import records
+from tests.reference import published_network
 
 SETTINGS = settings.UNPLUGGED
 EPISODES, STEPS = 12, 96
 UPDATES, LITE_UPDATES = 12, 2
+LITE_FRAMES, LITE_TURNS, LITE_FLOOR = 32, 6, 1.5
 # An update must spend less than a tenth of its time waiting for its batch.
 MOST_WAITING = 0.10
 FULL_FRAMES = 32
@@ -37,7 +44,7 @@ def measure() -> list[Row]:
     with tempfile.TemporaryDirectory() as folder:
         data = _dataset(Path(folder) / "data")
         rows = _tiny(data, Path(folder) / "run")
-        rows.append(_lite(data))
+        rows += [_lite(data), _lite_beside_plain()]
         rows += [_host_memory(data, agent) for agent in ("bc", "mzs")]
     rows += _full()
     return rows
@@ -105,7 +112,7 @@ def _tiny(data: dataset.Dataset, folder: Path) -> list[Row]:
 
 def _lite(data: dataset.Dataset) -> Row:
     run = presets.run("bc", "lite", SETTINGS)
-    run = runs.replace(run, batch_size=16, accumulate=1)
+    run = runs.replace(run, batch_size=LITE_FRAMES, accumulate=1)
     learner = Learner(run)
     state = learner.init()
     batch = rollouts.prepare(next(splits.batches(run, data)), SETTINGS)
@@ -135,6 +142,55 @@ def _host_memory(data: dataset.Dataset, agent: str) -> Row:
     )
 
 
+def _lite_beside_plain() -> Row:
+    """Loss and gradient of `lite`, all 512 rows of units, beside the plain transcription.
+
+    The two take turns and are measured by the CPU time of this process, since other programs
+    may be using the same cores.
+    """
+    shapes = nnx.eval_shape(lambda: network.Network(sizes.LITE, rngs=nnx.Rngs(0)))
+    graph, state = nnx.split(shapes, nnx.Param)
+    rng = np.random.default_rng(0)
+    params = jax.tree.map(
+        lambda leaf: jnp.asarray(0.05 * rng.standard_normal(leaf.shape), jnp.float32),
+        nnx.to_pure_dict(state),
+    )
+    step = jax.device_put(published_network.random_step(1, LITE_FRAMES))
+
+    def ours(params: Params, *step: Any) -> jax.Array:
+        output = nnx.merge(graph, params)(*step)
+        return loss.supervised(output, step[2]).mean
+
+    def plain(params: Params, *step: Any) -> jax.Array:
+        return published_network.loss(params, *step).mean()
+
+    seconds: dict[str, list[float]] = {"ours": [], "plain": []}
+    steps = {
+        name: jax.jit(jax.value_and_grad(function))
+        for name, function in (("ours", ours), ("plain", plain))
+    }
+    values = {name: float(one(params, *step)[0]) for name, one in steps.items()}
+    if not np.isclose(values["ours"], values["plain"], rtol=1e-4):
+        raise RuntimeError(f"the two networks differ: {values}")
+    for _ in range(LITE_TURNS):
+        for name, one in steps.items():
+            began = time.process_time()
+            jax.block_until_ready(one(params, *step))
+            seconds[name].append(time.process_time() - began)
+    rates = {name: LITE_FRAMES / min(times) for name, times in seconds.items()}
+    ratio = rates["ours"] / rates["plain"]
+    return Row(
+        name=f"lite, loss and gradient of {LITE_FRAMES} frames",
+        unit="frames/CPU s",
+        ours=rates["ours"],
+        peer=rates["plain"],
+        peer_name="plain transcription",
+        ratio=ratio,
+        floor=LITE_FLOOR,
+        ok=ratio >= LITE_FLOOR,
+    )
+
+
 def _full() -> list[Row]:
     """Compiles the forward pass of `full` over FULL_FRAMES frames without running it."""
     config = presets.NETWORKS["full"]
@@ -152,10 +208,10 @@ def _full() -> list[Row]:
     }
 
     def forward(params: Params, frames: rollouts.Batch) -> object:
-        network = parameters.merge(params, config, SETTINGS)
-        latent = network.encode(frames)
-        scores = network.policy.score(latent, rollouts.action(frames))
-        return scores.log_prob, network.value(latent.vector)
+        full = parameters.merge(params, config, SETTINGS)
+        latent = full.encode(frames)
+        scores = full.policy.score(latent, rollouts.action(frames))
+        return scores.log_prob, full.value(latent.vector)
 
     shapes = parameters.shapes(config, SETTINGS)
     compiled = jax.jit(forward).lower(shapes, frames).compile()

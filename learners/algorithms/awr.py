@@ -10,12 +10,11 @@ Paper: "Additional offline RL baselines" (Peng et al. 2019).
 
 import dataclasses
 
-import chex
 import jax
-import jax.numpy as jnp
 
 from starmill.learners.algorithms import bc, contract
 from starmill.learners.algorithms.contract import Carry, LossOutput
+from starmill.learners.losses import advantages
 from starmill.learners.networks.parameters import Params
 from starmill.learners.rollouts import Batch
 
@@ -48,7 +47,11 @@ def loss(
     """Returns weighted cloning and value losses; the key is unused."""
     forward = contract.forward(params, batch, config)
     value = forward.network.value(forward.latent.vector)
-    weight = advantage_weight(value, batch["outcome"].reshape(-1), config)
+    weight = advantages.exponential_weight(
+        batch["outcome"].reshape(-1) - value,
+        temperature=config.temperature,
+        highest=config.max_weight,
+    )
     cloning = bc.policy_loss(forward.scores, forward.weight, config)
     cloning = (cloning * weight).mean()
     error, metrics = bc.value_loss(value, batch)
@@ -58,11 +61,3 @@ def loss(
     metrics |= contract.argument_metrics(forward.scores, forward.weight)
     metrics |= {"loss": total, "policy_loss": cloning, "weight": weight.mean()}
     return total, (carry, metrics)
-
-
-def advantage_weight(value: jax.Array, outcome: jax.Array, config: Config) -> jax.Array:
-    """Returns each frame's weight [F]; no gradient flows through it."""
-    chex.assert_equal_shape([value, outcome])
-    advantage = outcome - jax.lax.stop_gradient(value)
-    weight = jnp.exp(advantage / config.temperature)
-    return jnp.minimum(weight, config.max_weight)

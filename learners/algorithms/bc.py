@@ -12,9 +12,7 @@ Paper: section "Behavior cloning", appendix algorithms 1 and 2.
 import dataclasses
 from collections.abc import Mapping
 
-import chex
 import jax
-import jax.numpy as jnp
 
 from starmill.learners.algorithms import contract
 from starmill.learners.algorithms.contract import (
@@ -23,6 +21,7 @@ from starmill.learners.algorithms.contract import (
     LossOutput,
     Metrics,
 )
+from starmill.learners.losses import cloning
 from starmill.learners.networks.parameters import Params
 from starmill.learners.networks.scoring import Scores
 from starmill.learners.rollouts import Batch
@@ -79,22 +78,16 @@ def policy_loss(
     scores: Scores, weight: jax.Array, config: AlgorithmConfig
 ) -> jax.Array:
     """Returns each frame's weighted cross-entropy, [F]."""
-    total = jnp.zeros_like(weight)
-    for name, log_prob in scores.log_prob.items():
-        chex.assert_equal_shape([log_prob, weight])
-        scale = ARGUMENT_WEIGHTS[name]
-        if name == "unit_tags":
-            raw = config.settings.raw_settings
-            scale /= raw.max_unit_selection_size if raw else 1
-        total -= scale * log_prob
-    return total * weight
+    raw = config.settings.raw_settings
+    slots = raw.max_unit_selection_size if raw else 1
+    weights = {**ARGUMENT_WEIGHTS, "unit_tags": ARGUMENT_WEIGHTS["unit_tags"] / slots}
+    return cloning.weighted_cross_entropy(scores.log_prob, weights, weight)
 
 
 def value_loss(value: jax.Array, batch: Batch) -> tuple[jax.Array, Metrics]:
     """Returns half the squared error of each frame, [F] (0 in padding), and metrics."""
-    outcome = batch["outcome"].reshape(-1)
-    chex.assert_equal_shape([value, outcome])
-    error = 0.5 * jnp.square(value - outcome) * batch["valid"].reshape(-1)
+    outcome, valid = batch["outcome"].reshape(-1), batch["valid"].reshape(-1)
+    error = cloning.squared_error(value, outcome, valid)
     return error, {
         "value_loss": error.mean(),
         "value_sign_accuracy": contract.sign_accuracy(value, outcome),

@@ -16,9 +16,13 @@ import jax.numpy as jnp
 
 from starmill.learners import rollouts
 from starmill.learners.networks import parameters
-from starmill.learners.networks.network import Network, NetworkConfig
-from starmill.learners.networks.parameters import Params
-from starmill.learners.networks.policy import Latent
+from starmill.learners.networks.network import NetworkConfig
+from starmill.learners.networks.parameters import (
+    AnyConfig,
+    AnyLatent,
+    AnyNetwork,
+    Params,
+)
 from starmill.learners.networks.scoring import Action, Scores
 from starmill.learners.rollouts import Batch
 from starmill.schema.settings import UNPLUGGED, ConverterSettings
@@ -44,7 +48,7 @@ class AlgorithmConfig:
             keeping it: less memory for some more time. Products of matrices are kept.
     """
 
-    network: NetworkConfig = dataclasses.field(default_factory=NetworkConfig)
+    network: AnyConfig = dataclasses.field(default_factory=NetworkConfig)
     settings: ConverterSettings = UNPLUGGED
     batch_size: int = 32
     rollout: int = 1
@@ -86,8 +90,8 @@ class Forward(NamedTuple):
         weight: [F], 1.0 where the action is trained on.
     """
 
-    network: Network
-    latent: Latent
+    network: AnyNetwork
+    latent: AnyLatent
     action: Action
     scores: Scores
     weight: jax.Array
@@ -97,6 +101,7 @@ def forward(params: Params, batch: Batch, config: AlgorithmConfig) -> Forward:
     """Runs the network over rollouts [B, K, ...] and scores the recorded actions."""
     batch = add_target_return(batch, config)
     network = parameters.merge(params, config.network, config.settings)
+    latent: AnyLatent
     latent, _ = network.unroll(batch)
     action = rollouts.action(rollouts.flatten(batch))
     scores = network.policy.score(latent, action)

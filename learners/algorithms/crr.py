@@ -1,6 +1,6 @@
 """Critic-regularised regression: clones what the critic approves of.
 
-In: rollouts. Out: cloning and Q losses. Q(s, function) is learned as in `rbve`, as the paper does.
+In: rollouts. Out: cloning and Q losses. Q(s, function) is learned as in `sarsa`, as the paper does.
 The cloning loss of a frame grows with the advantage of its recorded function:
 
     A = Q(s, a) - E_{b ~ pi} Q(s, b)
@@ -11,12 +11,11 @@ Paper: "Offline RL methods using action values" (Wang et al. 2020).
 
 import dataclasses
 
-import chex
 import jax
-import jax.numpy as jnp
 
-from starmill.learners.algorithms import bc, contract, rbve
+from starmill.learners.algorithms import bc, contract, sarsa
 from starmill.learners.algorithms.contract import Carry, LossOutput
+from starmill.learners.losses import advantages
 from starmill.learners.networks.parameters import Params
 from starmill.learners.rollouts import Batch
 from starmill.schema import errors
@@ -25,8 +24,8 @@ WEIGHTINGS = ("exp", "binary")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Config(rbve.Config):
-    """How advantages become weights; `rbve.Config` has the fields of Q.
+class Config(sarsa.Config):
+    """How advantages become weights; `sarsa.Config` has the fields of Q.
 
     Attributes:
         weighting: "exp" or "binary"; see the module.
@@ -49,7 +48,7 @@ class Config(rbve.Config):
 
 def init(seed: int, config: Config, start: Params | None) -> tuple[Params, Carry]:
     """Returns parameters with a Q head; the carry is the target network."""
-    return rbve.init(seed, config, start)
+    return sarsa.init(seed, config, start)
 
 
 def loss(
@@ -59,36 +58,20 @@ def loss(
     forward = contract.forward(params, batch, config)
     vector = forward.latent.vector
     q = forward.network.action_values(vector)
-    sarsa, metrics = rbve.sarsa_loss(q, forward, carry["target"], batch, config)
-    weight = advantage_weight(
-        q,
-        forward.network.policy.function_logits(vector),
-        forward.action["function"],
-        config,
-    )
+    error, metrics = sarsa.q_loss(q, forward, carry["target"], batch, config)
+    logits = forward.network.policy.function_logits(vector)
+    advantage = advantages.of_policy(q, logits, forward.action["function"])
+    if config.weighting == "binary":
+        weight = advantages.binary_weight(advantage)
+    else:
+        weight = advantages.exponential_weight(
+            advantage, temperature=config.temperature, highest=config.max_weight
+        )
     cloning = bc.policy_loss(forward.scores, forward.weight, config)
     cloning = (cloning * weight).mean()
-    total = cloning + config.q_weight * sarsa
+    total = cloning + config.q_weight * error
     if config.weight_penalty:
         total += contract.weight_penalty(params, config.weight_penalty)
     metrics |= contract.argument_metrics(forward.scores, forward.weight)
     metrics |= {"loss": total, "policy_loss": cloning, "weight": weight.mean()}
-    return total, (rbve.next_carry(params, carry, config), metrics)
-
-
-def advantage_weight(
-    q: jax.Array, logits: jax.Array, function: jax.Array, config: Config
-) -> jax.Array:
-    """Returns each frame's weight [F]; no gradient flows through it.
-
-    q and logits are [F, functions]; function [F] is the recorded one.
-    """
-    chex.assert_equal_shape([q, logits])
-    chex.assert_shape(function, q.shape[:1])
-    own = jnp.take_along_axis(q, function[:, None], axis=-1)[:, 0]
-    advantage = own - (jax.nn.softmax(logits) * q).sum(-1)
-    if config.weighting == "binary":
-        weight = (advantage > 0).astype(q.dtype)
-    else:
-        weight = jnp.exp(advantage / config.temperature)
-    return jax.lax.stop_gradient(jnp.minimum(weight, config.max_weight))
+    return total, (sarsa.next_carry(params, carry, config), metrics)

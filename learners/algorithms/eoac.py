@@ -15,6 +15,7 @@ import jax.numpy as jnp
 
 from starmill.learners.algorithms import emphatic, oac
 from starmill.learners.algorithms.contract import Carry, LossOutput
+from starmill.learners.losses import policy_gradient
 from starmill.learners.networks.parameters import Params
 from starmill.learners.rollouts import Batch
 
@@ -63,7 +64,9 @@ def loss(
     owned = len(factors) - config.overlap
     trace, state = emphatic.emphatic(factors[:owned], state)
     trace = jnp.concatenate([trace, jnp.zeros_like(parts.weight[owned:])])
-    total = -(trace * parts.advantage * parts.log_prob * parts.weight).sum()
+    total = policy_gradient.score_function(
+        parts.log_prob, trace * parts.advantage, parts.weight
+    ).sum()
     total /= config.trained * parts.weight.shape[1]
     traces = jax.tree.map(
         lambda leaf, new: leaf.at[turn].set(new), carry["traces"], state

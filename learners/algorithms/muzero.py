@@ -20,6 +20,7 @@ import jax.numpy as jnp
 from starmill.learners import rollouts
 from starmill.learners.algorithms import bc, contract
 from starmill.learners.algorithms.contract import AlgorithmConfig, Carry, LossOutput
+from starmill.learners.losses import cloning
 from starmill.learners.networks import parameters
 from starmill.learners.networks.parameters import Params
 from starmill.learners.rollouts import Batch
@@ -77,7 +78,7 @@ def loss(
     )
     network, hidden = first.network, first.latent.vector
     total = bc.policy_loss(first.scores, first.weight, config)
-    errors = [_value_error(network.value(hidden), targets[:, 0], alive[:, 0])]
+    errors = [cloning.squared_error(network.value(hidden), targets[:, 0], alive[:, 0])]
     later = jnp.zeros_like(total)
     weights = bc.ARGUMENT_WEIGHTS
     for k in range(1, config.unroll):
@@ -88,7 +89,7 @@ def loss(
         function, delay = network.policy.function_delay_log_probs(hidden, now)
         later -= trained * (weights["function"] * function + weights["delay"] * delay)
         value = network.value(hidden)
-        errors.append(_value_error(value, targets[:, k], alive[:, k]))
+        errors.append(cloning.squared_error(value, targets[:, k], alive[:, k]))
     policy_loss = (total + later).mean() / config.unroll
     value_loss = jnp.stack(errors).sum(0).mean() / config.unroll
     result = policy_loss + config.value_weight * value_loss
@@ -109,10 +110,6 @@ def still_alive(step_type: jax.Array) -> jax.Array:
     ended = jnp.cumsum(step_type == episode.LAST, axis=1)
     before = jnp.concatenate([jnp.zeros_like(ended[:, :1]), ended[:, :-1]], axis=1)
     return (before == 0).astype(jnp.float32)
-
-
-def _value_error(value: jax.Array, target: jax.Array, weight: jax.Array) -> jax.Array:
-    return 0.5 * jnp.square(value - target) * weight
 
 
 def _value_targets(

@@ -27,10 +27,9 @@ from starmill.learners.algorithms.contract import (
     LossOutput,
     Metrics,
 )
+from starmill.learners.losses import policy_gradient
 from starmill.learners.networks import parameters
-from starmill.learners.networks.network import Network
-from starmill.learners.networks.parameters import Params
-from starmill.learners.networks.policy import Latent
+from starmill.learners.networks.parameters import AnyLatent, AnyNetwork, Params
 from starmill.learners.rollouts import Batch
 
 
@@ -51,6 +50,27 @@ class Config(AlgorithmConfig):
     gamma: float = 0.99995
     rho_clip: float = 1.0
     c_clip: float = 1.0
+
+
+class Evaluation(NamedTuple):
+    """What both policies and the critic say of a batch, time-major [K, B].
+
+    Attributes:
+        log_pi: of the recorded function and delay under the policy that is trained. It is the
+            only part that gradients flow through.
+        log_mu: the same under the behaviour policy.
+        values: the critic's.
+        rewards: r[t + 1] at index t.
+        discounts: from each step to the next.
+        weight: 1.0 where the action is trained on.
+    """
+
+    log_pi: jax.Array
+    log_mu: jax.Array
+    values: jax.Array
+    rewards: jax.Array
+    discounts: jax.Array
+    weight: jax.Array
 
 
 class Terms(NamedTuple):
@@ -83,7 +103,9 @@ def loss(
 ) -> LossOutput:
     """Returns the policy-gradient loss; the key is unused."""
     parts, metrics = terms(params, carry["behaviour"], batch, config)
-    total = -(parts.advantage * parts.log_prob * parts.weight).sum()
+    total = policy_gradient.score_function(
+        parts.log_prob, parts.advantage, parts.weight
+    ).sum()
     total /= config.trained * parts.weight.shape[1]
     return total, (carry, {"loss": total, **metrics})
 
@@ -92,38 +114,56 @@ def terms(
     params: Params, behaviour: Params, batch: Batch, config: Config
 ) -> tuple[Terms, Metrics]:
     """Returns the parts of the gradient, and metrics."""
-    batch = contract.add_target_return(batch, config)
-    size, steps = batch["step_type"].shape
-    action = rollouts.action(rollouts.flatten(batch))
-
-    def run(params: Params) -> tuple[Network, Latent, jax.Array]:
-        network = parameters.merge(params, config.network, config.settings)
-        latent, _ = network.unroll(batch)
-        function, delay = network.policy.function_delay_log_probs(latent.vector, action)
-        return network, latent, function + delay
-
-    _, _, log_pi = run(params)
-    critic, latent, log_mu = run(jax.lax.stop_gradient(behaviour))
-    values = rollouts.time_major(critic.value(latent.vector), size)
-    log_pi = rollouts.time_major(log_pi, size)
-    ratio = jnp.exp(jax.lax.stop_gradient(log_pi) - rollouts.time_major(log_mu, size))
-    step_type = batch["step_type"].T
-    discount = rollouts.discounts(batch["action/delay"].T, step_type, config.gamma)
-    chex.assert_shape([values, log_pi, ratio, step_type, discount], (steps, size))
+    both = evaluate(params, behaviour, batch, config, config.gamma)
+    ratio = jnp.exp(jax.lax.stop_gradient(both.log_pi) - both.log_mu)
     corrected = vtrace.vtrace(
-        values,
-        rollouts.next_rewards(batch["reward"].T),
-        discount,
+        both.values,
+        both.rewards,
+        both.discounts,
         ratio,
         rho_clip=config.rho_clip,
         c_clip=config.c_clip,
     )
-    advantage = jnp.concatenate([corrected.advantages, jnp.zeros((1, size))])
-    early = jnp.arange(steps) < config.trained
-    weight = rollouts.policy_weight(step_type) * early[:, None]
+    last = jnp.zeros_like(both.values[:1])
+    advantage = jnp.concatenate([corrected.advantages, last])
+    early = jnp.arange(len(ratio)) < config.trained
+    weight = both.weight * early[:, None]
     metrics = {
         "rho": jnp.minimum(ratio, config.rho_clip).mean(),
         "advantage": (advantage * weight).sum() / jnp.maximum(weight.sum(), 1.0),
-        "value_sign_accuracy": contract.sign_accuracy(values, batch["outcome"].T),
+        "value_sign_accuracy": contract.sign_accuracy(both.values, batch["outcome"].T),
     }
-    return Terms(log_pi, ratio, advantage, discount, weight), metrics
+    return Terms(both.log_pi, ratio, advantage, both.discounts, weight), metrics
+
+
+def evaluate(
+    params: Params,
+    behaviour: Params,
+    batch: Batch,
+    config: AlgorithmConfig,
+    gamma: float,
+) -> Evaluation:
+    """Returns what the trained policy, the behaviour policy and the critic say of a batch."""
+    batch = contract.add_target_return(batch, config)
+    size, steps = batch["step_type"].shape
+    action = rollouts.action(rollouts.flatten(batch))
+
+    def run(params: Params) -> tuple[AnyNetwork, AnyLatent, jax.Array]:
+        network = parameters.merge(params, config.network, config.settings)
+        latent, _ = network.unroll(batch)
+        function, delay = network.policy.function_delay_log_probs(latent.vector, action)
+        return network, latent, rollouts.time_major(function + delay, size)
+
+    _, _, log_pi = run(params)
+    critic, latent, log_mu = run(jax.lax.stop_gradient(behaviour))
+    step_type = batch["step_type"].T
+    evaluation = Evaluation(
+        log_pi=log_pi,
+        log_mu=log_mu,
+        values=rollouts.time_major(critic.value(latent.vector), size),
+        rewards=rollouts.next_rewards(batch["reward"].T),
+        discounts=rollouts.discounts(batch["action/delay"].T, step_type, gamma),
+        weight=rollouts.policy_weight(step_type),
+    )
+    chex.assert_shape([*evaluation], (steps, size))
+    return evaluation

@@ -121,6 +121,22 @@ class TransformerMemory(nnx.Module):
 Memory = NoMemory | LSTMMemory | TransformerMemory
 
 
+def remember(
+    memory: Memory, vector: jax.Array, step_type: jax.Array, state: State | None
+) -> tuple[jax.Array, State]:
+    """Returns latents [B * K, D] with memory added, and the state after them.
+
+    `step_type` is [B, K]. `state` is the memory before the rollouts; None for an empty one.
+    """
+    if isinstance(memory, NoMemory):
+        return vector, {} if state is None else state
+    size, steps = step_type.shape
+    line = vector.reshape(size, steps, -1).swapaxes(0, 1)
+    state = memory.initial(size) if state is None else state
+    remembered, state = memory(line, (step_type == 0).T, state)
+    return remembered.swapaxes(0, 1).reshape(size * steps, -1), state
+
+
 def build(kind: str, size: int, length: int, *, rngs: nnx.Rngs) -> Memory:
     """Returns the memory of a kind in KINDS."""
     if kind == "lstm":

@@ -1,4 +1,4 @@
-"""The network: three streams that inform each other, with a policy and a value on top.
+"""Our own network: three streams that inform each other, with a policy and a value on top.
 
 In: frames [F, ...] as `rollouts` gives them. Out: a `Latent`, from which `policy` chooses
 actions and the value head predicts the outcome. `parameters` makes networks and their
@@ -14,17 +14,16 @@ from flax import nnx
 
 from starmill.learners import rollouts
 from starmill.learners.networks import layers, memory, policy, streams
+from starmill.learners.networks.additions import Additions
 from starmill.learners.networks.policy import Latent
 from starmill.learners.rollouts import Batch
 from starmill.schema import errors, specs
 from starmill.schema.settings import ConverterSettings
 
-COMPUTE = ("float32", "bfloat16")
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class NetworkConfig:
-    """Sizes of the network (`presets.NETWORKS` has three of them).
+class NetworkConfig(Additions):
+    """Sizes of our own network (the preset `tiny`).
 
     Attributes:
         vector: width of the vector stream, and of the latent.
@@ -43,13 +42,12 @@ class NetworkConfig:
         world_blocks: residual blocks at the finest level, for the world argument.
         scatter: channels in which units enter the planes.
         pointer: size of the keys that unit_tags and target_unit_tag point at.
-        memory: "none", "lstm" or "transformer" (`networks.memory`).
-        memory_length: past steps that the memory attends to; only for "transformer".
-        condition_return: whether the outcome is an input (return-conditioned cloning).
-        action_values: whether there is a head for Q(s, function), for CRR and R-BVE.
-        latent_model: whether there is a latent model L(h, a), for MuZero.
-        compute: "float32" or "bfloat16": in what observations are encoded. Parameters are
-            float32 in either case.
+        memory: as in `Additions`.
+        memory_length: as in `Additions`.
+        condition_return: as in `Additions`.
+        action_values: as in `Additions`.
+        latent_model: as in `Additions`.
+        compute: as in `Additions`.
     """
 
     vector: int = 128
@@ -67,28 +65,16 @@ class NetworkConfig:
     world_blocks: int = 0
     scatter: int = 8
     pointer: int = 32
-    memory: str = "none"
-    memory_length: int = 16
-    condition_return: bool = False
-    action_values: bool = False
-    latent_model: bool = False
-    compute: str = "float32"
 
-    def __post_init__(self) -> None:
-        """Checks what the other fields' types cannot."""
-        problems = []
-        if self.memory not in memory.KINDS:
-            problems.append(f"memory: expected {memory.KINDS}, found {self.memory!r}")
+    def _problems(self) -> list[str]:
+        problems = super()._problems()
         if self.unit % self.unit_heads:
             problems.append(
                 f"unit: {self.unit} does not divide into {self.unit_heads} heads"
             )
-        if self.compute not in COMPUTE:
-            problems.append(f"compute: expected {COMPUTE}, found {self.compute!r}")
         if not self.plane_channels:
             problems.append("plane_channels: expected at least one level, found none")
-        if problems:
-            raise errors.ConfigError("network: " + "; ".join(problems))
+        return problems
 
 
 class Network(nnx.Module):
@@ -204,19 +190,14 @@ class Network(nnx.Module):
         `batch["past"]` leave in an empty memory; no gradient flows into them. The memory after
         the rollout is returned too.
         """
-        size, steps = batch["game_loop"].shape
+        size = len(batch["game_loop"])
         latent = self.encode(rollouts.flatten(batch))
-        if self.config.memory == "none":
-            return latent, {} if state is None else state
-        line = latent.vector.reshape(size, steps, -1).swapaxes(0, 1)
-        first = (batch["step_type"] == 0).T
-        if state is None and "past" in batch:
+        if state is None and "past" in batch and self.config.memory != "none":
             _, state = self.unroll(batch["past"], self.memory.initial(size))
             state = jax.lax.stop_gradient(state)
-        elif state is None:
-            state = self.memory.initial(size)
-        remembered, state = self.memory(line, first, state)
-        vector = remembered.swapaxes(0, 1).reshape(size * steps, -1)
+        vector, state = memory.remember(
+            self.memory, latent.vector, batch["step_type"], state
+        )
         return latent._replace(vector=vector), state
 
     def value(self, vector: jax.Array) -> jax.Array:

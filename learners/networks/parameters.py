@@ -20,25 +20,40 @@ import numpy as np
 from flax import nnx
 
 from starmill.learners.networks.network import Network, NetworkConfig
+from starmill.learners.networks.published_network import (
+    PublishedConfig,
+    PublishedNetwork,
+)
 from starmill.schema.settings import ConverterSettings
 
 Params = dict[str, Any]
+# Parts that consist of others worth a line of their own.
+_LISTED = ("policy", "published")
+AnyConfig = NetworkConfig | PublishedConfig
+AnyNetwork = Network | PublishedNetwork
+# A `Latent` or a `PublishedLatent`: each network's policy takes its own.
+AnyLatent = Any
 
 # The parts of a network that always compute in single precision.
 _SINGLE_PRECISION = frozenset(
     {"policy", "value_head", "action_value_head", "dynamics", "memory"}
+    | {"scalars", "unit_tags", "target", "world"}
 )
 # The layers whose precision can be chosen.
 _LAYERS = (nnx.Linear, nnx.Conv, nnx.Embed, nnx.LayerNorm)
 
 
-def init(seed: int, config: NetworkConfig, settings: ConverterSettings) -> Params:
+def init(seed: int, config: AnyConfig, settings: ConverterSettings) -> Params:
     """Returns fresh parameters, which depend on the seed and the shapes alone.
 
-    Kernels are normal with variance 1 / fan-in, embeddings with 1 / width; biases are 0 and
-    scales 1. They are drawn by numpy, because compiling JAX's own initialisers takes longer
-    than a test may.
+    A published architecture has its published initialisers. In our own network, kernels are
+    normal with variance 1 / fan-in, embeddings with 1 / width; biases are 0 and scales 1. All
+    are drawn by numpy, because compiling JAX's own initialisers takes longer than a test may.
     """
+    if isinstance(config, PublishedConfig):
+        built = _build(config, settings, jax.random.key(seed))
+        fresh: Params = nnx.to_pure_dict(nnx.state(built, nnx.Param))
+        return fresh
     leaves, tree = jax.tree_util.tree_flatten_with_path(shapes(config, settings))
     rng = np.random.default_rng([seed, len(leaves)])
 
@@ -55,14 +70,12 @@ def init(seed: int, config: NetworkConfig, settings: ConverterSettings) -> Param
     return jax.tree.unflatten(tree, [draw(path, leaf) for path, leaf in leaves])
 
 
-def shapes(config: NetworkConfig, settings: ConverterSettings) -> Params:
+def shapes(config: AnyConfig, settings: ConverterSettings) -> Params:
     """Returns the shapes of the parameters without allocating them."""
     return nnx.to_pure_dict(nnx.state(_abstract(config, settings), nnx.Param))
 
 
-def merge(
-    params: Params, config: NetworkConfig, settings: ConverterSettings
-) -> Network:
+def merge(params: Params, config: AnyConfig, settings: ConverterSettings) -> AnyNetwork:
     """Returns the network with these parameters. It is cheap and meant for use inside jit.
 
     The parameters stay in single precision. With `config.compute` "bfloat16", what encodes
@@ -71,7 +84,9 @@ def merge(
     network = nnx.merge(_graph(config, settings), params)
     if config.compute == "bfloat16":
         for path, node in nnx.iter_graph(network):
-            if isinstance(node, _LAYERS) and path[0] not in _SINGLE_PRECISION:
+            # The parts of a published network are one level further down.
+            parts = path[1:] if path[:1] == ("published",) else path
+            if isinstance(node, _LAYERS) and parts[0] not in _SINGLE_PRECISION:
                 node.dtype = jnp.bfloat16
     return network
 
@@ -81,13 +96,34 @@ def count(params: Params) -> int:
     return sum(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(params))
 
 
+def parts(params: Params) -> dict[str, int]:
+    """Returns how many numbers each part of the network holds, by name and in order of size.
+
+    The parts of the policy and of a published network are listed one by one.
+    """
+    counts: dict[str, int] = {}
+    for name, part in params.items():
+        if name in _LISTED:
+            counts |= {f"{name}.{one}": count(inner) for one, inner in part.items()}
+        else:
+            counts[name] = count(part)
+    return dict(sorted(counts.items(), key=lambda pair: -pair[1]))
+
+
 @functools.lru_cache(maxsize=32)
-def _graph(config: NetworkConfig, settings: ConverterSettings) -> nnx.GraphDef[Network]:
+def _graph(config: AnyConfig, settings: ConverterSettings) -> nnx.GraphDef[AnyNetwork]:
     graph, _ = nnx.split(_abstract(config, settings), nnx.Param)
     return graph
 
 
-def _abstract(config: NetworkConfig, settings: ConverterSettings) -> Network:
-    return nnx.eval_shape(
-        lambda: Network(config, settings, rngs=nnx.Rngs(jax.random.key(0)))
-    )
+def _abstract(config: AnyConfig, settings: ConverterSettings) -> AnyNetwork:
+    return nnx.eval_shape(lambda: _build(config, settings, jax.random.key(0)))
+
+
+def _build(
+    config: AnyConfig, settings: ConverterSettings, key: jax.Array
+) -> AnyNetwork:
+    rngs = nnx.Rngs(key)
+    if isinstance(config, PublishedConfig):
+        return PublishedNetwork(config, settings, rngs=rngs)
+    return Network(config, settings, rngs=rngs)

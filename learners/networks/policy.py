@@ -194,7 +194,11 @@ class Policy(nnx.Module):
         """Returns how likely the policy finds a given action."""
         logits, features = self._logits(latent, action)
         present = self.present(action["function"])
-        given = {**action, "unit_tags": self.tag_index(action["unit_tags"], latent)}
+        given = {
+            **action,
+            "delay": delay_index(action["delay"]),
+            "unit_tags": self.tag_index(action["unit_tags"], latent),
+        }
         scores = scoring.score(logits, given, present)
         # The same number without normalising R * R logits, which jit then drops.
         cells = logits.world.shape[-1]

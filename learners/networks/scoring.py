@@ -26,7 +26,8 @@ class Logits(NamedTuple):
 
     Attributes:
         function: [F, functions].
-        delay: [F, 127]; index 0 is a delay of 1.
+        delay: [F, 127], where index 0 is a delay of 1; [F, 128] in published networks, where
+            the index is the delay.
         queued: [F, 2].
         repeat: [F, 3].
         unit_tags: [F, S, U + 1]; the last choice of each slot is the end marker.
@@ -72,7 +73,8 @@ def delay_index(delay: jax.Array) -> jax.Array:
 def score(logits: Logits, action: Action, present: dict[str, jax.Array]) -> Scores:
     """Returns what masked logits say of an action.
 
-    unit_tags must use the number of unit rows as its end marker (`Policy.tag_index`).
+    All arguments are indices of their logits: `delay` as `delay_index` makes it or the delay
+    itself, and unit_tags with the number of unit rows as the end marker.
     """
     log_prob, entropy, correct, there, impossible = {}, {}, {}, {}, {}
     slots = jnp.zeros((), jnp.float32)
@@ -82,8 +84,6 @@ def score(logits: Logits, action: Action, present: dict[str, jax.Array]) -> Scor
         values = getattr(logits, name)
         target = action[name]
         chex.assert_equal_shape_prefix([values, target], target.ndim)
-        if name == "delay":
-            target = delay_index(target)
         exists = present[name].astype(jnp.float32)
         normal = jax.nn.log_softmax(values)
         inside = jnp.clip(target, 0, values.shape[-1] - 1)

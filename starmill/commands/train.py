@@ -160,10 +160,13 @@ def run(args: argparse.Namespace) -> int:
     data = dataset.open_dataset(args.dataset)
     resolved = resolve(args, data)
     config = resolved.algorithm
-    count = parameters.count(parameters.shapes(config.network, config.settings))
+    shapes = parameters.shapes(config.network, config.settings)
+    count = parameters.count(shapes)
     if args.dry_run:
         print(json.dumps(resolved.to_json(), indent=1, sort_keys=True))
-        print(f"{count:,} parameters, {resolved.updates:,} updates")
+        for name, number in parameters.parts(shapes).items():
+            print(f"{number:>13,} {name}")
+        print(f"{count:>13,} parameters, {resolved.updates:,} updates")
         if args.compile:
             print(_cost(resolved, data))
         return 0

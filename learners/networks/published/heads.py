@@ -30,8 +30,11 @@ class ScalarHead(nnx.Module):
         return self.out(self.resnet(vector))
 
     def given(self, vector: jax.Array, choice: jax.Array, used: jax.Array) -> jax.Array:
-        """Returns the vector with a choice [B] merged into it; used: bool [B]."""
-        embedded = lookup(self.embedding, choice) * used[:, None]
+        """Returns the vector with a choice [B] merged into it; used: bool [B].
+
+        In place of [B], vector, choice and used may have any leading axes.
+        """
+        embedded = lookup(self.embedding, choice) * used[..., None]
         return self.merge(vector, embedded)
 
 

@@ -10,18 +10,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import nnx
-from jax.nn import initializers
 
 from starmill.learners.networks.layers import space_to_depth
+from starmill.learners.networks.published import initialisers
+from starmill.learners.networks.published.initialisers import Initialiser
 
 EPSILON = 1e-5
 # The last layer of a residual block, and gates, begin near zero.
-NEAR_ZERO = initializers.normal(0.005)
+NEAR_ZERO = initialisers.normal(0.005)
 
 
-def fan_in(count: int) -> initializers.Initializer:
+def fan_in(count: int) -> Initialiser:
     """Returns the published initialiser: a normal cut at two sigma, sigma 1 / sqrt(count)."""
-    return initializers.truncated_normal(stddev=1 / np.sqrt(count))
+    return initialisers.truncated_normal(float(1 / np.sqrt(count)))
 
 
 def linear(
@@ -29,7 +30,7 @@ def linear(
     out: int,
     *,
     rngs: nnx.Rngs,
-    init: initializers.Initializer | None = None,
+    init: Initialiser | None = None,
 ) -> nnx.Linear:
     """Returns a linear layer with the published initialiser, or another."""
     return nnx.Linear(size, out, kernel_init=init or fan_in(size), rngs=rngs)
@@ -37,7 +38,7 @@ def linear(
 
 def embedding(count: int, size: int, *, rngs: nnx.Rngs) -> nnx.Embed:
     """Returns a table of `count` embeddings."""
-    init = initializers.truncated_normal(stddev=1.0)
+    init = initialisers.truncated_normal(1.0)
     return nnx.Embed(count, size, embedding_init=init, rngs=rngs)
 
 
@@ -61,7 +62,7 @@ class Layer(nnx.Module):
         out: int,
         *,
         rngs: nnx.Rngs,
-        init: initializers.Initializer | None = None,
+        init: Initialiser | None = None,
     ) -> None:
         self.norm = norm(size, rngs=rngs)
         self.linear = linear(size, out, rngs=rngs, init=init)
@@ -162,7 +163,7 @@ class Conv(nnx.Module):
         stride: int = 1,
         *,
         rngs: nnx.Rngs,
-        init: initializers.Initializer | None = None,
+        init: Initialiser | None = None,
     ) -> None:
         self.stride = stride
         shape = (kernel, kernel, size, out)

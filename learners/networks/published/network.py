@@ -56,6 +56,24 @@ class Output(NamedTuple):
     latent: jax.Array
 
 
+class Conditions(NamedTuple):
+    """What decides which choices B steps allow.
+
+    Attributes:
+        step_type: 0 for an episode's first step, int [B].
+        exists: rows with a unit that can be named, bool [B, U].
+        selectable: rows that unit_tags may name, bool [B, U].
+        seen: rows on the screen, and one's own, bool [B, U].
+        camera: points within the camera, bool [B, 65536].
+    """
+
+    step_type: jax.Array
+    exists: jax.Array
+    selectable: jax.Array
+    seen: jax.Array
+    camera: jax.Array
+
+
 class Network(nnx.Module):
     """Encoders, torso and heads."""
 
@@ -77,13 +95,22 @@ class Network(nnx.Module):
         self.world = WorldHead(sizes, rngs=rngs)
 
     def encode(
-        self, observation: Arrays, previous: Arrays, step_type: jax.Array
+        self,
+        observation: Arrays,
+        previous: Arrays,
+        step_type: jax.Array,
+        extra: jax.Array | None = None,
     ) -> Streams:
-        """Returns the streams after the torso; every step stands by itself."""
+        """Returns the streams after the torso; every step stands by itself.
+
+        `raw_units` may lack trailing rows that are empty in all steps. `extra` [B, vector] is
+        added to the encoded vector; the published network has nothing of the kind.
+        """
         rows = observation["raw_units"]
         units, present = self.units(rows)
+        vector = self.vector(observation, previous, step_type)
         return self.torso(
-            self.vector(observation, previous, step_type),
+            vector if extra is None else vector + extra,
             units,
             self.planes(observation),
             present=present,
@@ -100,22 +127,13 @@ class Network(nnx.Module):
     ) -> Output:
         """Returns the logits of every argument, given the arguments before it."""
         streams = self.encode(observation, previous, step_type)
-        return self.teach(streams, observation, step_type, action)
+        return self.teach(streams, conditions(observation, step_type), action)
 
-    def teach(
-        self,
-        streams: Streams,
-        observation: Arrays,
-        step_type: jax.Array,
-        action: Arrays,
-    ) -> Output:
+    def teach(self, streams: Streams, conditions: Conditions, action: Arrays) -> Output:
         """Returns the logits of the heads for streams that are encoded already."""
-        column = {
-            name: observation["raw_units"][..., i] for i, name in enumerate(COLUMNS)
-        }
         action = limited(action)
         function = action["function"]
-        used = arguments_used(function, step_type)
+        used = arguments_used(function, conditions.step_type)
         vector = streams.vector
         logits: Arrays = {}
         masks: Arrays = {}
@@ -125,19 +143,30 @@ class Network(nnx.Module):
             logits[name] = head.logits(vector)
             vector = head.given(vector, action[name], used[name])
         selection = self.unit_tags.teach(
-            vector, streams.units, selectable(column), action["unit_tags"]
+            vector, streams.units, conditions.selectable, action["unit_tags"]
         )
         logits["unit_tags"], masks["unit_tags"] = selection.logits, selection.mask
         vector, units = self.unit_tags.given(vector, streams.units, selection.selected)
-        masks["target_unit_tag"] = targetable(column, function)
-        masks["world"] = reachable(observation["camera"], function)
-        unmasked = {
+        masks["target_unit_tag"] = targetable(conditions, function)
+        masks["world"] = reachable(conditions, function)
+        for name, values in {
             "target_unit_tag": self.target.logits(vector, units),
             "world": self.world.logits(vector, streams.planes),
-        }
-        for name, values in unmasked.items():
+        }.items():
             logits[name] = jnp.where(masks[name], values, MASKED)
         return Output(logits, masks, action, used, streams.vector)
+
+
+def conditions(observation: Arrays, step_type: jax.Array) -> Conditions:
+    """Returns what decides which choices are allowed."""
+    column = {name: observation["raw_units"][..., i] for i, name in enumerate(COLUMNS)}
+    return Conditions(
+        step_type=step_type,
+        exists=column["tag"] > 0,
+        selectable=selectable(column),
+        seen=(column["is_on_screen"] == 1) | (column["alliance"] == 1),
+        camera=camera_points(observation),
+    )
 
 
 def limited(action: Arrays) -> Arrays:
@@ -151,14 +180,25 @@ def limited(action: Arrays) -> Arrays:
     return {name: jnp.minimum(action[name], last[name]) for name in ARGUMENTS}
 
 
-def targetable(column: Arrays, function: jax.Array) -> jax.Array:
+def targetable(conditions: Conditions, function: jax.Array) -> jax.Array:
     """Returns which rows a function may target, bool [B, U]."""
-    seen = (column["is_on_screen"] == 1) | (column["alliance"] == 1)
     anywhere = ~jnp.asarray(tables.camera_only_unit_functions())[function]
-    return (column["tag"] > 0) & (seen | anywhere[:, None])
+    return conditions.exists & (conditions.seen | anywhere[:, None])
 
 
-def reachable(camera: jax.Array, function: jax.Array) -> jax.Array:
+def reachable(conditions: Conditions, function: jax.Array) -> jax.Array:
     """Returns which points a function may target, bool [B, 65536]."""
     anywhere = ~jnp.asarray(tables.camera_only_point_functions())[function]
-    return (camera.reshape(len(camera), -1) != 0) | anywhere[:, None]
+    return conditions.camera | anywhere[:, None]
+
+
+def camera_points(observation: Arrays) -> jax.Array:
+    """Returns which points the camera shows, bool [B, 65536]."""
+    if "camera_corners" not in observation:
+        camera = observation["camera"]
+        return camera.reshape(len(camera), -1) != 0
+    top, bottom, left, right = jnp.split(observation["camera_corners"], 4, axis=-1)
+    line = jnp.arange(sizes.WORLD)
+    rows = (top <= line) & (line < bottom)
+    columns = (left <= line) & (line < right)
+    return (rows[:, :, None] & columns[:, None, :]).reshape(len(top), -1)

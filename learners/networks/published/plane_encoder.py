@@ -71,9 +71,7 @@ def _words(kernel: jax.Array) -> jax.Array:
     """
     count = kernel.shape[2]
     digits = np.unravel_index(np.arange(count ** len(_PATCH)), (count,) * len(_PATCH))
-    cells = [
-        kernel[y, x][digit] for (y, x), digit in zip(_PATCH, digits, strict=True)
-    ]
+    cells = [kernel[y, x][digit] for (y, x), digit in zip(_PATCH, digits, strict=True)]
     return sum(cells[1:], start=cells[0])
 
 

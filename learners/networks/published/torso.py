@@ -8,9 +8,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 from flax import nnx
-from jax.nn import initializers
 
-from starmill.learners.networks.published import attention, layers
+from starmill.learners.networks.published import attention, initialisers, layers
 from starmill.learners.networks.published.sizes import UNITS, Sizes
 
 _CELL = 4  # grid units of a cell of the 64x64 planes
@@ -37,7 +36,7 @@ class Attention(nnx.Module):
 
     def __init__(self, sizes: Sizes, *, rngs: nnx.Rngs) -> None:
         size, heads = sizes.unit, sizes.attention_heads
-        init = initializers.variance_scaling(1.0, "fan_in", "truncated_normal")
+        init = initialisers.variance_fan_in()
 
         def linear(entering: int, leaving: int) -> nnx.Linear:
             return layers.linear(entering, leaving, rngs=rngs, init=init)
@@ -78,8 +77,8 @@ class UnitTransformer(nnx.Module):
     def __call__(self, x: jax.Array, present: jax.Array) -> jax.Array:
         """Applies the transformer; rows without a unit leave as 0."""
         x = self.before(x)
-        for attention in self.attention:
-            x = attention(x, present)
+        for layer in self.attention:
+            x = layer(x, present)
         return self.after(x) * present[..., None]
 
 

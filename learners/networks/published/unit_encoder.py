@@ -127,9 +127,17 @@ class UnitEncoder(nnx.Module):
         for feature, offset in zip(FEATURES, offsets(), strict=True):
             value = _transformed(column[feature.column], feature)
             out += _rows(self.counts, offset + value)
-        linears = (self.unit_type, self.attributes, self.x, self.y, self.order)
-        biases = [one.bias[...] for one in (*linears, *self.later_orders, self.counts)]
-        out += sum(biases[1:], start=biases[0])
+        for linear in (
+            self.unit_type,
+            self.attributes,
+            self.x,
+            self.y,
+            self.order,
+            *self.later_orders,
+            self.counts,
+        ):
+            # Flax allows for layers without a bias; these have one.
+            out += 0.0 if linear.bias is None else linear.bias[...]
         return out * present[..., None], present
 
 

@@ -15,6 +15,35 @@ from tests.factories import small_agents
 PARAMS = parameters.init(0, small_agents.NETWORK, small_agents.SETTINGS)
 
 
+def test_parts_add_up_and_the_largest_comes_first():
+    parts = parameters.parts(PARAMS)
+    assert sum(parts.values()) == parameters.count(PARAMS)
+    assert list(parts.values()) == sorted(parts.values(), reverse=True)
+    assert {"vector_in", "value_head", "policy.heads", "policy.world"} <= set(parts)
+
+
+def test_a_published_network_begins_as_published():
+    """Means and deviations: cut normals by fan-in, near zero at a block's end, ones and zeros."""
+    config = presets.NETWORKS["lite"]
+    params = parameters.init(3, config, UNPLUGGED)
+    again = parameters.init(3, config, UNPLUGGED)
+    assert jax.tree.all(jax.tree.map(np.array_equal, params, again))
+    torso = params["published"]["torso"]
+    block = torso["vector_before"]["blocks"][0]
+    cut = 0.8796  # the deviation of a standard normal cut at two sigma
+    for values, deviation, limit in (
+        (block["first"]["linear"]["kernel"], cut / np.sqrt(128), 2 / np.sqrt(128)),
+        (block["second"]["linear"]["kernel"], 0.005, 0.05),
+        (torso["merge"]["gates"][0]["kernel"], 0.005, 0.05),
+        (torso["units"]["attention"][0]["query"]["kernel"], 1 / np.sqrt(32), 0.41),
+        (params["published"]["vector"]["previous"]["delay"]["embedding"], cut, 2.0),
+    ):
+        assert np.std(values) == pytest.approx(deviation, rel=0.05)
+        assert np.abs(values).max() <= limit
+    assert not np.any(block["first"]["linear"]["bias"])
+    assert np.all(block["first"]["norm"]["scale"] == 1)
+
+
 def test_same_seed_same_parameters():
     again = parameters.init(0, small_agents.NETWORK, small_agents.SETTINGS)
     other = parameters.init(1, small_agents.NETWORK, small_agents.SETTINGS)
