@@ -25,7 +25,7 @@ class Config(bc.Config):
 
     Attributes:
         value_weight: of the value's loss.
-        weight_penalty: times the sum of squared parameters.
+        weight_penalty: times half the sum of squared parameters.
         temperature: divides the advantage; higher values make the weights more alike.
         max_weight: the highest weight of a frame (Peng et al.: 20).
     """

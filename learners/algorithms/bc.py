@@ -3,7 +3,7 @@
 In: rollouts. Out: the weighted cross-entropy of the seven arguments, plus half the mean squared
 error of the value against the undiscounted outcome, plus a penalty on the parameters:
 
-    L = mean(-sum_a w_a log pi(a)) + w_V mean((V - z)^2) / 2 + w_2 sum(theta^2)
+    L = mean(-sum_a w_a log pi(a)) + w_V mean((V - z)^2) / 2 + w_2 sum(theta^2) / 2
 
 With `network.condition_return` this is return-conditioned behaviour cloning.
 Paper: section "Behavior cloning", appendix algorithms 1 and 2.
@@ -44,7 +44,7 @@ class Config(AlgorithmConfig):
 
     Attributes:
         value_weight: of the value's loss; 0 trains no value, and OAC starts from 10.
-        weight_penalty: times the sum of squared parameters (paper: 1e-5; 0 with a value).
+        weight_penalty: times half the sum of squared parameters (paper: 1e-5; 0 with a value).
     """
 
     value_weight: float = 0.0

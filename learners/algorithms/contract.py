@@ -98,7 +98,12 @@ class Forward(NamedTuple):
 
 
 def forward(params: Params, batch: Batch, config: AlgorithmConfig) -> Forward:
-    """Runs the network over rollouts [B, K, ...] and scores the recorded actions."""
+    """Runs the network over rollouts [B, K, ...] and scores the recorded actions.
+
+    Departs: our own network is also trained on an episode's first step, because an agent has to
+    begin its games. Published networks are not, as in the published code: no argument exists
+    there (`PublishedPolicy.score`).
+    """
     batch = add_target_return(batch, config)
     network = parameters.merge(params, config.network, config.settings)
     latent: AnyLatent
@@ -134,9 +139,12 @@ def next_target(
 
 
 def weight_penalty(params: Params, scale: float) -> jax.Array:
-    """Returns `scale` times the sum of the squared parameters."""
+    """Returns half of `scale` times the sum of the squared parameters.
+
+    Its gradient is `scale` times the parameters, as in the published training code.
+    """
     squares = [jnp.vdot(leaf, leaf) for leaf in jax.tree.leaves(params)]
-    return scale * jnp.asarray(sum(squares))
+    return 0.5 * scale * jnp.asarray(sum(squares))
 
 
 def argument_metrics(scores: Scores, weight: jax.Array) -> Metrics:

@@ -38,7 +38,7 @@ class Config(AlgorithmConfig):
         gamma: discount per game loop.
         q_weight: of Q's loss.
         target_period: updates between copies of the parameters to the target network.
-        weight_penalty: times the sum of squared parameters.
+        weight_penalty: times half the sum of squared parameters.
     """
 
     rollout: int = 8

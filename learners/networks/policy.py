@@ -8,6 +8,8 @@ action, or a sampled action. The order of the arguments is
 where unit_tags takes S pointer steps over unit rows, with an end marker and without repeats.
 `function` decides which arguments exist; the others contribute nothing.
 Paper: section "Architecture", last item.
+Departs: the end marker has a key of its own and may come first; in the published network it enters
+as the embedding of row 511, and is masked in the first slot.
 """
 
 import functools

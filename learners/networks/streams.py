@@ -70,7 +70,11 @@ def log_scale(x: jax.Array) -> jax.Array:
 
 
 class VectorInputs(nnx.Module):
-    """Global features and the previous action -> [F, size]."""
+    """Global features and the previous action -> [F, size].
+
+    Departs: ratings have 16 classes of 500 and are a number as well; the published network has 7
+    classes of 1000. Ratings of embedded games span less than one of those.
+    """
 
     def __init__(
         self,

@@ -164,8 +164,8 @@ def run(args: argparse.Namespace) -> int:
     count = parameters.count(shapes)
     if args.dry_run:
         print(json.dumps(resolved.to_json(), indent=1, sort_keys=True))
-        for name, number in parameters.parts(shapes).items():
-            print(f"{number:>13,} {name}")
+        parts = parameters.parts(shapes).items()
+        print("\n".join(f"{number:>13,} {name}" for name, number in parts))
         print(f"{count:>13,} parameters, {resolved.updates:,} updates")
         if args.compile:
             print(_cost(resolved, data))

@@ -33,6 +33,7 @@ def test_dry_run_prints_the_resolved_run(folder, tmp_path, config, capsys):
     shown = runs.from_json(json.loads(text[: text.rindex("}") + 1]))
     assert shown == small_agents.run("bc", seed=9)
     assert "parameters, 6 updates" in text
+    assert " policy.world\n" in text  # each part has a line
     assert not (tmp_path / "run").exists()
 
 

@@ -22,7 +22,7 @@ def test_names_and_aliases_lead_to_one_agent_each():
     assert len(set(agents.NAMES)) == len(agents.NAMES)
     assert agents.find("eoac") is agents.find("e-oac") is agents.AGENTS["e-oac"]
     with pytest.raises(errors.ConfigError, match="expected one of .*'e-oac'"):
-        agents.find("ppo")
+        agents.find("dreamer")
 
 
 @pytest.mark.parametrize("record", agents.AGENTS.values(), ids=lambda one: one.name)
@@ -32,7 +32,11 @@ def test_a_record_names_what_exists(record):
     assert set(record.tiny) <= known
     assert set(record.network) <= _fields(NetworkConfig)
     assert record.starts_from is None or record.starts_from in agents.AGENTS
-    assert record.function_from in (agents.POLICY, agents.ACTION_VALUES)
+    ways = (agents.POLICY, agents.ACTION_VALUES, agents.WEIGHTED_POLICY)
+    assert record.function_from in ways
+    assert 0 <= record.likely <= 1
+    chooses_by_q = record.function_from != agents.POLICY
+    assert not chooses_by_q or record.network == {"action_values": True}
 
 
 @pytest.mark.parametrize("record", agents.AGENTS.values(), ids=lambda one: one.name)

@@ -13,8 +13,22 @@ from starmill.schema import errors
     [
         ("bc", 32768, {"learning_rate": 5e-4, "frames": 10**10, "clip": "before"}),
         ("ft-bc", 32768, {"learning_rate": 1e-5, "frames": 10**9, "ramp_in": 10**8}),
-        ("oac", 512 * 64, {"frames": 10**9, "clip": "after", "clip_norm": 10.0}),
-        ("e-oac", 512 * 65, {"frames": 10**9, "clip": "after"}),
+        # The paper names no rate for these two: 5e-4 "unless specified otherwise".
+        (
+            "oac",
+            512 * 64,
+            {
+                "learning_rate": 5e-4,
+                "frames": 10**9,
+                "clip": "after",
+                "clip_norm": 10.0,
+            },
+        ),
+        (
+            "e-oac",
+            512 * 65,
+            {"learning_rate": 5e-4, "frames": 10**9, "clip": "after"},
+        ),
         ("mzs", 512 * 513, {"learning_rate": 1e-3, "frames": 10**10}),
     ],
 )
@@ -51,7 +65,7 @@ def test_unknown_presets_are_refused():
     with pytest.raises(errors.ConfigError, match="preset"):
         presets.run("bc", "huge")
     with pytest.raises(errors.ConfigError, match="agent"):
-        presets.run("ppo", "tiny")
+        presets.run("dreamer", "tiny")
 
 
 def test_tiny_fine_tuning_is_on_the_best_winners():

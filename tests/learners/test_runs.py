@@ -28,7 +28,7 @@ def test_fields_are_found_wherever_they_are():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"agent": "ppo"}, "agent: expected one of"),
+        ({"agent": "dreamer"}, "agent: expected one of"),
         ({"colour": 1}, "run: unknown keys"),
         ({"optim": {"colour": 1}}, "optim: unknown keys"),
         ({"algorithm": {"network": {"colour": 1}}}, "network: unknown keys"),

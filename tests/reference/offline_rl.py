@@ -87,3 +87,74 @@ def clipped(vector, norm):
     """The vector, shortened to the norm if it is longer."""
     length = math.sqrt(float((vector**2).sum()))
     return vector * min(1.0, norm / length)
+
+
+def sarsa_value(q, target, logits, action):
+    """What a step is worth to the one before it: the recorded action's target Q."""
+    return target[action]
+
+
+def bcq_value(q, target, logits, action, threshold):
+    """The target Q of the action with the highest Q among the likely ones."""
+    likely = [
+        a for a in range(len(q)) if logits[a] - max(logits) >= math.log(threshold)
+    ]
+    return target[max(likely, key=lambda a: q[a])]
+
+
+def q_error(q, target, logits, actions, delays, reward, step_type, gamma, value_of):
+    """The sum of half the squared errors of one row [K], without episodes' last steps."""
+    total = 0.0
+    for t in range(len(q) - 1):
+        if step_type[t] == 2:
+            continue
+        goal = reward[t + 1]
+        if step_type[t + 1] != 2:
+            later = value_of(q[t + 1], target[t + 1], logits[t + 1], actions[t + 1])
+            goal += gamma ** delays[t] * later
+        total += 0.5 * (q[t][actions[t]] - goal) ** 2
+    return total
+
+
+def ranking(q, action, outcome, margin, temperature):
+    """How far others' Q is above the recorded action's, for one frame."""
+    total = 0.0
+    for other in range(len(q)):
+        if other != action:
+            total += max(q[other] - q[action] + margin, 0.0) ** 2
+    return total * math.exp((outcome - 1) / temperature)
+
+
+def policy_advantage(q, logits, action):
+    """Q(a) - E_pi Q, for one frame."""
+    weights = [math.exp(x - max(logits)) for x in logits]
+    mean = sum(w * v for w, v in zip(weights, q, strict=True)) / sum(weights)
+    return q[action] - mean
+
+
+def gae(values, rewards, discounts, decay):
+    """Generalised advantages of one row as a double sum; rewards[t] is that at t + 1."""
+    steps = len(values)
+    out = []
+    for t in range(steps - 1):
+        total, product = 0.0, 1.0
+        for u in range(t, steps - 1):
+            total += product * (rewards[u] + discounts[u] * values[u + 1] - values[u])
+            product *= discounts[u] * decay
+        out.append(total)
+    return np.array(out)
+
+
+def clipped_surrogate(ratio, advantage, epsilon):
+    """PPO's loss of one step, case by case."""
+    if advantage >= 0:
+        return -advantage * min(ratio, 1 + epsilon)
+    return -advantage * max(ratio, 1 - epsilon)
+
+
+def critic_weighted(logits, q, temperature):
+    """Probabilities of pi(a) exp(Q(a) / temperature)."""
+    weights = [
+        math.exp(a) * math.exp(b / temperature) for a, b in zip(logits, q, strict=True)
+    ]
+    return np.array(weights) / sum(weights)

@@ -138,7 +138,8 @@ class UnitEncoder(nnx.Module):
         ):
             # Flax allows for layers without a bias; these have one.
             out += 0.0 if linear.bias is None else linear.bias[...]
-        return out * present[..., None], present
+        # The barrier keeps XLA from looking the rows up again in each place that uses the sum.
+        return jax.lax.optimization_barrier(out * present[..., None]), present
 
 
 def _rows(linear: nnx.Linear, index: jax.Array) -> jax.Array:

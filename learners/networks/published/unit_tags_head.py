@@ -26,11 +26,13 @@ class Selection(NamedTuple):
         logits: masked logits, [B, 64, U + 1]; the last class is the end.
         mask: which classes each slot allows, bool [B, 64, U + 1].
         selected: which units were chosen, bool [B, U].
+        query: the query after the last slot, [B, vector].
     """
 
     logits: jax.Array
     mask: jax.Array
     selected: jax.Array
+    query: jax.Array
 
 
 class _Drawing(NamedTuple):
@@ -79,7 +81,7 @@ class UnitTagsHead(nnx.Module):
             tags: the teacher's choices, int [B, 64]; 512 is the end.
         """
         rows = units.shape[1]
-        queries = self._queries(self.resnet(vector), self._embedded(units, tags))
+        queries, last = self._queries(self.resnet(vector), self._embedded(units, tags))
         # The slot in which each unit is chosen, and that of the first end; 64 for never.
         slot = jnp.arange(SLOTS)
         number = jnp.broadcast_to(slot, tags.shape)
@@ -91,7 +93,7 @@ class UnitTagsHead(nnx.Module):
         started = jnp.broadcast_to(slot > 0, tags.shape)
         mask = _mask(free, started, slot > end)
         logits = jnp.where(mask, self._logits(queries, self.keys(units)), MASKED)
-        return Selection(logits, mask, when < SLOTS)
+        return Selection(logits, mask, when < SLOTS, last)
 
     def draw(
         self,
@@ -164,8 +166,13 @@ class UnitTagsHead(nnx.Module):
         index = jnp.clip(tags, 0, last)
         return jnp.take_along_axis(small, index[..., None], axis=1)
 
-    def _queries(self, query: jax.Array, chosen: jax.Array) -> jax.Array:
-        """Returns each slot's query, [B, 64, vector]; chosen: small embeddings [B, 64, s]."""
+    def _queries(
+        self, query: jax.Array, chosen: jax.Array
+    ) -> tuple[jax.Array, jax.Array]:
+        """Returns each slot's query, [B, 64, vector], and the one after the last slot.
+
+        chosen: small embeddings of the choices, [B, 64, s].
+        """
         first, second = self.next_query.images
         norms = self.next_query.norms
         # What a choice adds does not depend on the query: one product for all slots.
@@ -174,8 +181,8 @@ class UnitTagsHead(nnx.Module):
         def step(query: jax.Array, more: jax.Array) -> tuple[jax.Array, jax.Array]:
             return first(jax.nn.relu(norms[0](query))) + more, query
 
-        _, queries = jax.lax.scan(step, query, added)
-        return queries.swapaxes(0, 1)
+        last, queries = jax.lax.scan(step, query, added)
+        return queries.swapaxes(0, 1), last
 
     def _logits(self, queries: jax.Array, keys: jax.Array) -> jax.Array:
         """Returns unmasked logits [B, N, U + 1] of N slots' queries [B, N, vector]."""

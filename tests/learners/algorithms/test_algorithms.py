@@ -9,11 +9,14 @@ import numpy as np
 import pytest
 
 from starmill.learners import agents, learner
-from starmill.learners.algorithms import bc, contract, crr, muzero, rbve
+from starmill.learners.algorithms import bc, contract, muzero, sarsa
 from starmill.learners.networks import parameters
 from starmill.schema import episode
 from starmill.schema.episode import LAST
 from tests.factories import small_agents
+from tests.reference import offline_rl
+
+_POLICY_GRADIENTS = ("oac", "e-oac", "ppo")
 
 
 @functools.cache
@@ -53,7 +56,7 @@ def _batch(agent, **overrides):
     return small_agents.batch(size=run.batch_size, steps=run.rollout, **overrides)
 
 
-@pytest.mark.parametrize("agent", ["oac", "e-oac"])
+@pytest.mark.parametrize("agent", _POLICY_GRADIENTS)
 def test_ratios_are_one_at_the_start(agent):
     params, carry = _start(agent)
     (_, (_, metrics)), _ = _gradient(agent)(params, carry, _batch(agent))
@@ -266,36 +269,60 @@ def test_rcbc_is_told_the_outcome():
     assert float(won) != float(told)
 
 
-def test_crr_weights_follow_the_advantage():
-    q = jnp.array([[0.0, 2.0], [0.0, 2.0]])
-    logits = jnp.zeros((2, 2))
-    taken = jnp.array([0, 1])
-    config = crr.Config(temperature=0.5, max_weight=5.0)
-    # Advantages are -1 and +1.
-    found = crr.advantage_weight(q, logits, taken, config)
-    np.testing.assert_allclose(found, [np.exp(-2.0), 5.0], rtol=1e-6)
-    binary = dataclasses.replace(config, weighting="binary")
-    np.testing.assert_array_equal(
-        crr.advantage_weight(q, logits, taken, binary), [0, 1]
+@pytest.mark.parametrize("agent", ["sarsa", "q-learning", "bcq"])
+def test_q_is_learned_from_what_the_slow_version_bootstraps_from(agent):
+    """The algorithm's error on a batch is the slow version's on its network's numbers."""
+    config = small_agents.run(agent).algorithm
+    algorithm = agents.AGENTS[agent].algorithm
+    params, carry = _start(agent)
+    # Another target network than the trained one, so that they are not mixed up.
+    carry = {**carry, "target": jax.tree.map(lambda leaf: 1.3 * leaf, params)}
+    batch = _batch(agent, outcome=1)
+    batch["reward"][:, 2] = 1.0
+    batch["step_type"][0, 2] = episode.LAST
+
+    @jax.jit
+    def run(params, carry, batch):
+        forward = contract.forward(params, batch, config)
+        logits = forward.network.policy.function_logits(forward.latent.vector)
+        q = forward.network.action_values(forward.latent.vector)
+        target = sarsa.run_target(carry["target"], batch, config).q
+        metrics = algorithm.loss(params, carry, batch, None, config)[1][1]
+        return metrics["q_loss"], q, target, logits
+
+    error, *arrays = jax.device_get(run(params, carry, batch))
+    q, target, logits = (
+        x.reshape(*batch["step_type"].shape, -1).astype(np.float64) for x in arrays
     )
-
-
-def test_rbve_ranks_the_recorded_function_first():
-    config = rbve.Config(rank_margin=0.5, rank_temperature=1.0)
-    q = jnp.array([[1.0, 0.0, 2.0]] * 2)
-    found = rbve.ranking_loss(q, jnp.array([0, 2]), jnp.array([1, -1]), config)
-    # Of 1.0 against 0.0 and 2.0: only 1.5 squared is left; of 2.0: nothing.
-    np.testing.assert_allclose(found, [2.25, 0.0], atol=1e-6)
+    rule = {
+        "sarsa": offline_rl.sarsa_value,
+        "q-learning": lambda q, target, logits, action: max(target),
+        "bcq": functools.partial(offline_rl.bcq_value, threshold=0.3),
+    }[agent]
+    total = 0.0
+    for row in range(len(q)):
+        total += offline_rl.q_error(
+            q[row],
+            target[row],
+            logits[row],
+            batch["action/function"][row],
+            batch["action/delay"][row],
+            batch["reward"][row],
+            batch["step_type"][row],
+            config.gamma,
+            rule,
+        )
+    assert error == pytest.approx(total / batch["step_type"].size, rel=1e-4)
 
 
 @pytest.mark.parametrize(
     "agent",
     [
         pytest.param(agent, marks=[] if agent == "awr" else [pytest.mark.slow])
-        for agent in ("awr", "bc", "crr", "rbve")
+        for agent in ("awr", "bc", "bcq", "crr", "cwp", "q-learning", "rbve", "sarsa")
     ],
 )
-def test_the_penalty_is_on_the_sum_of_squares(agent):
+def test_the_penalty_is_half_the_sum_of_squares(agent):
     run = small_agents.run(agent).algorithm
     loss = agents.AGENTS[agent].algorithm.loss
     params, carry = _start(agent)
@@ -312,7 +339,8 @@ def test_the_penalty_is_on_the_sum_of_squares(agent):
     squares = sum(
         (np.asarray(leaf, np.float64) ** 2).sum() for leaf in jax.tree.leaves(params)
     )
-    np.testing.assert_allclose(penalty(params), 0.5 * squares, rtol=1e-3)
+    # Half, so that its gradient is 0.5 times the parameters.
+    np.testing.assert_allclose(penalty(params), 0.5 * 0.5 * squares, rtol=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -331,7 +359,7 @@ def test_one_batch_is_overfitted(agent):
         parameters.init(0, learner.run.algorithm.network, small_agents.SETTINGS)
     )
     batch = _batch(agent, outcome=1)
-    if agent in ("oac", "e-oac"):
+    if agent in _POLICY_GRADIENTS:
         batch["reward"][:, -1] = 1.0
         batch["step_type"][:, -1] = episode.LAST
     history = []
@@ -339,7 +367,11 @@ def test_one_batch_is_overfitted(agent):
         state, metrics = learner.update(state, learner.put([batch]), number)
         history.append({name: float(value) for name, value in metrics.items()})
     first, last = history[0], history[-1]
-    if agent in ("oac", "e-oac"):
+    if agent == "ppo":
+        # Only ratios near 1 count: the surrogate stops where they are clipped.
+        assert last["clipped"] > first["clipped"] == 0
+        assert last["rho"] > 1
+    elif agent in _POLICY_GRADIENTS:
         # A policy gradient has no floor at 0. All actions are winners' and better than the
         # critic expected, so they must become nearly certain.
         assert last["loss"] < 0.05 * abs(first["loss"])
