@@ -116,8 +116,10 @@ class PublishedNetwork(nnx.Module):
         streams = self.published.encode(observation, previous, step_type, extra)
         conditions = network.conditions(observation, step_type)
         # The heads compute in single precision whatever the streams were encoded in.
-        streams = jax.tree.map(lambda leaf: leaf.astype(jnp.float32), streams)
-        return PublishedLatent(*streams, conditions)
+        vector, units, planes = jax.tree.map(
+            lambda leaf: leaf.astype(jnp.float32), tuple(streams)
+        )
+        return PublishedLatent(vector, units, planes, conditions)
 
     def unroll(
         self, batch: Batch, state: memory.State | None = None
