@@ -29,7 +29,7 @@ from starmill.schema import errors
             512 * 65,
             {"learning_rate": 5e-4, "frames": 10**9, "clip": "after"},
         ),
-        ("mzs", 512 * 513, {"learning_rate": 1e-3, "frames": 10**10}),
+        ("mzs", 512 * 6, {"learning_rate": 1e-3, "frames": 10**10}),
     ],
 )
 def test_full_presets_are_the_papers(agent, frames_per_update, expected):
