@@ -15,6 +15,7 @@ from typing import Any
 from starmill.engines.skirmish.observation import (
     observer,
     plane_painting,
+    score_message,
     unit_messages,
     visible_units,
 )
@@ -79,6 +80,11 @@ def compile_game() -> float:
     stop = rules.ability_id("Stop_Stop")
     game.step([UnitCommand(1, stop, (tag,))])
     game.step([Autocast(1, stop, (tag,))])
+    command = UnitCommand(1, stop, (tag,))
+    game.command_error(command)
+    game.command_ability(command)
+    entry_points.grant_upgrades(game.world.state, 1)
+    score_message.score(game, 1)
     game.advance(2)
     row = int(game.rows_of([tag])[0])
     game.available_abilities(row)

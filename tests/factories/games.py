@@ -5,6 +5,7 @@ import dataclasses
 import functools
 import subprocess
 import sys
+import threading
 import time
 
 from websockets.sync.client import connect
@@ -121,6 +122,8 @@ class LocalClient:
         difficulty=1,
         map_path="Melee/Simple64.SC2Map",
         race=1,
+        options=None,
+        raw_affects_selection=True,
         **computer,
     ):
         setup = [
@@ -136,7 +139,9 @@ class LocalClient:
         )
         answer = self.ask(create_game=create).create_game
         assert not answer.HasField("error"), answer
-        join = sc2api_pb2.RequestJoinGame(race=race, options=replay_options())
+        options = options or replay_options()
+        options.raw_affects_selection = raw_affects_selection
+        join = sc2api_pb2.RequestJoinGame(race=race, options=options)
         return self.ask(join_game=join).join_game
 
     def step(self, count=1):
@@ -146,6 +151,46 @@ class LocalClient:
         answer = self.ask(observation=sc2api_pb2.RequestObservation(**more))
         assert not answer.error, answer.error
         return answer.observation
+
+
+def both(first, second):
+    """Runs two calls at once, as two clients would; returns their results."""
+    results = [None, None]
+
+    def call(index, function):
+        results[index] = function()
+
+    threads = [
+        threading.Thread(target=call, args=pair) for pair in enumerate((first, second))
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    return results
+
+
+def linked(port):
+    """Returns two clients that play one game: a Terran host and a Protoss guest."""
+    host, guest = LocalClient(), LocalClient()
+    create = sc2api_pb2.RequestCreateGame(
+        local_map=sc2api_pb2.LocalMap(map_path="Melee/Simple64.SC2Map"),
+        player_setup=[sc2api_pb2.PlayerSetup(type=sc2api_pb2.Participant)] * 2,
+        random_seed=9,
+    )
+    assert not host.ask(create_game=create).create_game.HasField("error")
+
+    def join(client, race):
+        request = sc2api_pb2.RequestJoinGame(
+            race=race, options=replay_options(), player_name=f"race {race}"
+        )
+        request.server_ports.game_port = port
+        request.server_ports.base_port = port
+        return client.ask(join_game=request).join_game
+
+    answers = both(lambda: join(host, 1), lambda: join(guest, 3))
+    assert [answer.player_id for answer in answers] == [1, 2]
+    return host, guest
 
 
 class Process:
@@ -161,18 +206,28 @@ class Process:
         self.ids = 0
         self._open = contextlib.ExitStack()
 
+    @classmethod
+    def attached(cls, port):
+        """Returns a client of a process that something else started."""
+        client = cls.__new__(cls)
+        client.port, client.ids, client.process = port, 0, None
+        client._open = contextlib.ExitStack()
+        return client
+
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
         self._open.close()
+        if self.process is None:
+            return
         if self.process.poll() is None:
             self.process.terminate()
         self.process.wait(30)
 
     def connect(self):
         for _ in range(300):
-            if self.process.poll() is not None:
+            if self.process is not None and self.process.poll() is not None:
                 raise ConnectionError(f"exit {self.process.returncode}")
             try:
                 opening = connect(

@@ -339,13 +339,16 @@ class Layers:
             top, left = max(int(row) - 1, 0), max(int(column) - 1, 0)
             plane[top : max(int(row) + 2, 0), left : max(int(column) + 2, 0)] = 1
 
-    def screen_raster(self) -> Raster:
-        """Returns what the screen shows with the camera where it is now."""
-        camera = self._game.world.players[self._player]
-        corner = (
-            float(camera["camera_x"]) - self._camera[0] / 2,
-            float(camera["camera_y"]) + self._camera[1] / 2,
-        )
+    def screen_shape(self) -> tuple[int, int] | None:
+        """Returns the screen's height and width in pixels, or None without feature layers."""
+        return self._screen_canvas.shape if self._screen_canvas else None
+
+    def screen_raster(self, camera: tuple[float, float] | None = None) -> Raster:
+        """Returns what the screen shows. camera: its centre; None for where it is now."""
+        if camera is None:
+            state = self._game.world.players[self._player]
+            camera = (float(state["camera_x"]), float(state["camera_y"]))
+        corner = (camera[0] - self._camera[0] / 2, camera[1] + self._camera[1] / 2)
         height, width = self._screen_canvas.shape if self._screen_canvas else (1, 1)
         return Raster.over((width, height), corner, self._camera, self._grid)
 

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from starmill.converters.protos import common_pb2, raw_pb2, sc2api_pb2, score_pb2
+from starmill.converters.protos import common_pb2, raw_pb2, sc2api_pb2
 from starmill.engines.skirmish.observation import (
     feature_layers,
+    score_message,
     unit_messages,
     visible_units,
 )
@@ -95,6 +96,7 @@ class Observer:
         self,
         *,
         disable_fog: bool = False,
+        list_hidden: bool = False,
         actions: Sequence[sc2api_pb2.Action] = (),
         action_errors: Sequence[sc2api_pb2.ActionError] = (),
         chat: Sequence[sc2api_pb2.ChatReceived] = (),
@@ -106,7 +108,8 @@ class Observer:
         """Returns the bytes of a ResponseObservation of the game as it stands.
 
         Args:
-            disable_fog: show everything that is alive.
+            disable_fog: see everything that is alive.
+            list_hidden: list what is out of sight, without details.
             actions: the player's actions since the last observation.
             action_errors: commands refused since then.
             chat: messages received since then.
@@ -119,6 +122,7 @@ class Observer:
             self._game,
             self._player,
             disable_fog=disable_fog or self._sees_all,
+            list_hidden=list_hidden,
             show_cloaked=self._interface.show_cloaked,
             show_burrowed=self._interface.show_burrowed,
             show_placeholders=self._interface.show_placeholders,
@@ -130,7 +134,7 @@ class Observer:
             abilities=abilities,
         )
         if self._interface.score:
-            head.score.CopyFrom(self._score())
+            head.score.CopyFrom(score_message.score(self._game, self._player))
         on_screen = self._layers.on_screen(view)
         body = [head.SerializeToString(), ui]
         if self._interface.raw:
@@ -177,26 +181,6 @@ class Observer:
         alerts = self._game.world.alerts[self._player]
         recent = alerts["loop"] > self._game.loop - _ALERT_LOOPS
         return sorted({int(kind) for kind in alerts["kind"][recent] if kind > 0})
-
-    def _score(self) -> score_pb2.Score:
-        state = self._game.world.players[self._player]
-        details = score_pb2.ScoreDetails(
-            idle_production_time=float(state["idle_production_loops"]),
-            idle_worker_time=float(state["idle_worker_loops"]),
-            killed_value_units=float(
-                state["killed_minerals"] + state["killed_vespene"]
-            ),
-            collected_minerals=float(state["collected_minerals"]),
-            collected_vespene=float(state["collected_vespene"]),
-            spent_minerals=float(state["spent_minerals"]),
-            spent_vespene=float(state["spent_vespene"]),
-        )
-        total = int(state["collected_minerals"]) + int(state["collected_vespene"])
-        total += int(state["killed_minerals"]) + int(state["killed_vespene"])
-        kind = score_pb2.Score.Melee
-        if self._game.mini_game is not None:
-            kind, total = score_pb2.Score.Curriculum, self._game.mini_game.score
-        return score_pb2.Score(score_type=kind, score=total, score_details=details)
 
     def _raw(
         self,

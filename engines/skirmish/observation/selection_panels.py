@@ -55,7 +55,7 @@ def interface(game: Game, player: int) -> ui_pb2.ObservationUI:
     """Returns the control groups, and the panel of the selection."""
     shown = ui_pb2.ObservationUI()
     units = game.world.units
-    for index, tags in enumerate(game.groups[player]):
+    for index, tags in enumerate(game.groups.get(player, ())):
         rows = game.rows_of(tags) if tags else np.zeros(0, np.int64)
         if len(rows):
             group = shown.groups.add(control_group_index=index, count=len(rows))

@@ -165,7 +165,7 @@ def _condition(w: State, unit: State, own: bool, out: np.ndarray, at: int) -> in
         at = _float(out, at, _SHIELD_MAX, unit.shield_max)
     if unit.energy_max > 0:
         at = _float(out, at, _ENERGY_MAX, unit.energy_max)
-    if own:
+    if own or unit.hallucination:
         at = _integer(out, at, _IS_HALLUCINATION, unit.hallucination)
     at = _integer(out, at, _IS_ACTIVE, unit.active)
     at = _integer(out, at, _ATTACK_LEVEL, unit.attack_level)

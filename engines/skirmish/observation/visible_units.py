@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starmill.engines.skirmish.simulation import records
+from starmill.engines.skirmish.simulation.accounts import opponent
 from starmill.engines.skirmish.simulation.game import Game
 from starmill.engines.skirmish.simulation.ids import KIND_BUILD, UNIT_SENSOR_TOWER
 from starmill.engines.skirmish.simulation.records import (
@@ -19,14 +20,14 @@ from starmill.engines.skirmish.simulation.records import (
     STAGE_WAITING,
     State,
 )
-from starmill.engines.skirmish.simulation.units import opponent
 from starmill.engines.skirmish.simulation.vision import SENSOR_RANGE
 from starmill.schema.compilation import entry, kernel
 
 # sc2api's DisplayType, Alliance and CloakState.
 DISPLAY_VISIBLE, DISPLAY_SNAPSHOT, DISPLAY_HIDDEN, DISPLAY_PLACEHOLDER = 1, 2, 3, 4
+_UNLISTED = 0
 ALLIANCE_SELF, ALLIANCE_ALLY, ALLIANCE_NEUTRAL, ALLIANCE_ENEMY = 1, 2, 3, 4
-CLOAKED, CLOAKED_DETECTED, NOT_CLOAKED, CLOAKED_ALLIED = 1, 2, 3, 4
+CLOAK_UNKNOWN, CLOAKED, CLOAKED_DETECTED, NOT_CLOAKED, CLOAKED_ALLIED = range(5)
 _MAX_PLACEHOLDERS = 256
 
 
@@ -38,7 +39,7 @@ class View(NamedTuple):
         rows: [N] their rows in the world; -1 for snapshots and placeholders.
         display: [N] DISPLAY_*.
         alliance: [N] ALLIANCE_*.
-        cloak: [N] CLOAKED, CLOAKED_DETECTED, NOT_CLOAKED or CLOAKED_ALLIED.
+        cloak: [N] CLOAK_UNKNOWN, CLOAKED, CLOAKED_DETECTED, NOT_CLOAKED or CLOAKED_ALLIED.
         blip: [N] whether only a sensor tower reports the unit.
     """
 
@@ -55,6 +56,7 @@ def player_view(
     player: int,
     *,
     disable_fog: bool = False,
+    list_hidden: bool = False,
     show_cloaked: bool = True,
     show_burrowed: bool = True,
     show_placeholders: bool = True,
@@ -64,7 +66,8 @@ def player_view(
     Args:
         game: the game as it stands.
         player: 1 or 2.
-        disable_fog: list everything that is alive, and no snapshots.
+        disable_fog: see everything that is alive, and no snapshots.
+        list_hidden: list what is alive but out of sight, without details, and no snapshots.
         show_cloaked: list enemies that are cloaked and not detected.
         show_burrowed: list enemies that are burrowed and not detected.
         show_placeholders: list buildings that the player's workers are on their way to.
@@ -83,6 +86,7 @@ def player_view(
         world.state,
         player,
         disable_fog,
+        list_hidden,
         show_cloaked,
         show_burrowed,
         show_placeholders,
@@ -128,6 +132,22 @@ def _appearance(unit: State, player: int, no_fog: bool) -> tuple[int, int]:
 
 
 @kernel
+def _sight(
+    w: State, player: int, unit: State, no_fog: bool, list_hidden: bool
+) -> tuple[int, int, bool]:
+    """Returns display type, cloak state, and whether only a sensor tower reports the unit.
+
+    The display type is _UNLISTED if the player does not learn of the unit.
+    """
+    appearance, cloaked = _appearance(unit, player, no_fog)
+    if no_fog or unit.seen & (1 << player) != 0:
+        return appearance, cloaked, False
+    if _is_blip(w, player, unit):
+        return DISPLAY_HIDDEN, cloaked, True
+    return DISPLAY_HIDDEN if list_hidden else _UNLISTED, CLOAK_UNKNOWN, False
+
+
+@kernel
 def _is_listed(unit: State, show_cloaked: bool, show_burrowed: bool) -> bool:
     """Returns whether the client asked for hidden units of this sort."""
     return show_burrowed if unit.burrowed == 1 else show_cloaked
@@ -169,6 +189,7 @@ def fill_view(
     state: np.ndarray,
     player: int,
     no_fog: bool,
+    list_hidden: bool,
     show_cloaked: bool,
     show_burrowed: bool,
     show_placeholders: bool,
@@ -187,20 +208,20 @@ def fill_view(
         unit = w.units[row]
         if unit.alive != 1 or unit.carrier >= 0:
             continue
-        in_sight = no_fog or unit.seen & (1 << player) != 0
-        if not in_sight and not _is_blip(w, player, unit):
-            continue
-        appearance, cloaked = _appearance(unit, player, no_fog)
-        if cloaked == CLOAKED and not _is_listed(unit, show_cloaked, show_burrowed):
+        appearance, cloaked, blip = _sight(w, player, unit, no_fog, list_hidden)
+        listed = cloaked != CLOAKED or _is_listed(unit, show_cloaked, show_burrowed)
+        if appearance == _UNLISTED or not listed:
             continue
         units[count] = unit
         rows[count] = row
-        display[count] = appearance if in_sight else DISPLAY_HIDDEN
+        display[count] = appearance
         cloak[count] = cloaked
-        view.blip[count] = not in_sight
+        view.blip[count] = blip
+        if unit.owner != player and unit.detected & (1 << player) == 0 and not no_fog:
+            units[count].hallucination = 0
         count += 1
     present = count
-    for k in range(0 if no_fog else MAX_SNAPSHOTS):
+    for k in range(0 if no_fog or list_hidden else MAX_SNAPSHOTS):
         if w.snapshots[player, k].alive == 1:
             units[count] = w.snapshots[player, k]
             display[count] = DISPLAY_SNAPSHOT

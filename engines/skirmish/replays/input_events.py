@@ -14,11 +14,13 @@ unit type id. (In the real game, both numberings change with the version.)
 """
 
 import dataclasses
+import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from starmill.engines.skirmish.simulation import game
+from starmill.engines.skirmish.simulation.debug.cheats import Cheat
 from starmill.schema import errors
 
 # Loop, user id (player - 1), name and fields.
@@ -114,7 +116,7 @@ def _rounded(item: game.Input) -> game.Input:
         x = _on_grid(item.x, CAMERA_SCALE, _CAMERA_BITS)
         y = _on_grid(item.y, CAMERA_SCALE, _CAMERA_BITS)
         return dataclasses.replace(item, x=x / CAMERA_SCALE, y=y / CAMERA_SCALE)
-    if isinstance(item, (game.ControlGroup, game.Leave)):
+    if isinstance(item, (game.ControlGroup, game.Leave, Cheat)):
         return item
     tags = tuple(int(tag) for tag in item.unit_tags[:MAX_SELECTION])
     if isinstance(item, game.UnitCommand) and item.target_point is not None:
@@ -174,6 +176,8 @@ class EventWriter:
                 return [("CameraUpdate", camera_fields(item.x, item.y))]
             case game.Leave():
                 return [("GameUserLeave", {"m_leaveReason": 0})]
+            case Cheat():
+                return [("GameCheat", {"m_data": _cheat_fields(item)})]
 
     def _command(self, item: game.UnitCommand) -> list[tuple[str, dict[str, Any]]]:
         target = self._target(item)
@@ -269,6 +273,16 @@ def camera_fields(x: float, y: float) -> dict[str, Any]:
     target = {"x": round(x * CAMERA_SCALE), "y": round(y * CAMERA_SCALE)}
     unused = dict.fromkeys(("m_distance", "m_pitch", "m_yaw", "m_reason"))
     return {"m_target": target, "m_follow": False, **unused}
+
+
+def _cheat_fields(item: Cheat) -> dict[str, Any]:
+    """Returns the data of a cheat's event: a word, and its arguments as JSON."""
+    return {
+        "m_point": {"x": 0, "y": 0},
+        "m_time": 0,
+        "m_verb": item.verb.encode(),
+        "m_arguments": json.dumps(item.numbers).encode(),
+    }
 
 
 def _point(x: float, y: float) -> dict[str, int]:
@@ -368,6 +382,13 @@ class EventReader:
         x, y = target["x"] / CAMERA_SCALE, target["y"] / CAMERA_SCALE
         return game.CameraMove(player, x, y)
 
+    def _read_cheat(self, player: int, event: Mapping[str, Any]) -> game.Input:
+        data = event["m_data"]
+        numbers = json.loads(data["m_arguments"])
+        return Cheat(
+            player, data["m_verb"].decode(), tuple(_number(one) for one in numbers)
+        )
+
     def _read_leave(self, player: int, event: Mapping[str, Any]) -> game.Input:
         return game.Leave(player)
 
@@ -381,7 +402,15 @@ _READERS: dict[str, Callable[..., game.Input | None]] = {
     "ControlGroupUpdate": EventReader._read_group,
     "CameraUpdate": EventReader._read_camera,
     "GameUserLeave": EventReader._read_leave,
+    "GameCheat": EventReader._read_cheat,
 }
+
+
+def _number(value: Any) -> float:
+    """Returns a number as it is; ValueError if it is none."""
+    if not isinstance(value, (int, float)):
+        raise ValueError(f"expected a number, found {value!r}")
+    return value
 
 
 def _world(point: Mapping[str, int]) -> tuple[float, float]:

@@ -22,6 +22,7 @@ from starmill.engines.skirmish.replays import (
     streams,
     tracker_events,
 )
+from starmill.engines.skirmish.simulation.debug.cheats import Cheat
 from starmill.engines.skirmish.simulation.game import (
     CameraMove,
     Game,
@@ -72,7 +73,7 @@ class Recorder:
             self._events += self._writer.write(self._game.loop, item)
             if isinstance(item, Leave):
                 self.left = item.player
-            elif not isinstance(item, CameraMove):
+            elif not isinstance(item, (CameraMove, Cheat)):
                 self._actions[item.player] += 1
         return admitted
 

@@ -1,18 +1,15 @@
-"""The protocol's actions as inputs of the game, and inputs as actions.
+"""The protocol's actions as inputs of the game.
 
 In: one player's `sc2api.Action`s (raw, feature-layer, interface). Out: inputs, and the
-ActionResult of each action. For observations, the other direction: they report raw commands,
-camera moves and control groups. Must not know: sessions, or how inputs are played.
+ActionResult of each action. Must not know: sessions, or how inputs are played.
 """
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from starmill.converters.protos import (
-    error_pb2,
     raw_pb2,
     sc2api_pb2,
     spatial_pb2,
@@ -27,7 +24,6 @@ from starmill.engines.skirmish.simulation.game import (
     RECALL,
     Autocast,
     CameraMove,
-    CommandError,
     ControlGroup,
     Game,
     Input,
@@ -41,6 +37,7 @@ Answer = tuple[list[Input], int]
 # What a command is aimed at: a unit's tag, a point, or nothing.
 Target = int | tuple[float, float] | None
 _GROUPS = 10
+_EDGE = 1 / 4096  # the step of a replay's points: the last one on the map
 _TAG_LIMIT = 1 << 32
 
 
@@ -86,17 +83,9 @@ class ActionReader:
         """Returns the tags of the selected units."""
         if self._selection is None:
             units = self._game.world.units
-            is_selected = (units["selected"] == 1) & self._own_units()
+            is_selected = (units["selected"] == 1) & own_units(self._game, self._player)
             self._selection = tuple(int(tag) for tag in units["tag"][is_selected])
         return self._selection
-
-    def _own_units(self) -> NDArray[np.bool_]:
-        """Returns which units are the player's, alive, and in no transport."""
-        units = self._game.world.units
-        own: NDArray[np.bool_] = (units["owner"] == self._player) & (
-            units["alive"] == 1
-        )
-        return own & (units["carrier"] < 0)
 
     def _own_tags(self, tags: Iterable[int]) -> tuple[int, ...]:
         """Returns those of the tags that are the player's units."""
@@ -163,12 +152,14 @@ class ActionReader:
         else:
             if not np.isfinite(target).all():
                 return [], action_results.ERROR
-            x = min(max(float(target[0]), 0.0), float(self._game.map.width))
-            y = min(max(float(target[1]), 0.0), float(self._game.map.height))
+            x = min(max(float(target[0]), 0.0), self._game.map.width - _EDGE)
+            y = min(max(float(target[1]), 0.0), self._game.map.height - _EDGE)
             command = UnitCommand(
                 self._player, ability_id, tags, target_point=(x, y), queued=queued
             )
-        return [command], SUCCESS
+        # As in the real game, what cannot be carried out is refused at once.
+        code = self._game.command_error(command)
+        return ([command], SUCCESS) if code == SUCCESS else ([], code)
 
     # Feature-layer actions
 
@@ -252,7 +243,7 @@ class ActionReader:
         raster = self._pictures.screen_raster()
         boxed: list[int] = []
         units = self._game.world.units
-        own = self._own_units()
+        own = own_units(self._game, self._player)
         structures = rules.unit_rules()["structure"][units["unit_type"]] == 1
         for rectangle in select.selection_screen_coord:
             x0, y0 = _world(raster, rectangle.p0.x, rectangle.p0.y)
@@ -293,7 +284,13 @@ class ActionReader:
             return self._panel(kind)
         if kind == "multi_panel":
             return self._multi_panel(action.multi_panel)
-        tags = self._by_kind(kind or "", action)
+        tags = own_units_by_kind(self._game, self._player, kind or "")
+        idle = ui_pb2.ActionSelectIdleWorker
+        if kind == "select_idle_worker" and action.select_idle_worker.type in (
+            idle.Set,
+            idle.Add,
+        ):
+            tags = tags[:1]
         add = (kind == "select_army" and action.select_army.selection_add) or (
             kind == "select_warp_gates" and action.select_warp_gates.selection_add
         )
@@ -322,29 +319,31 @@ class ActionReader:
             return self._select(tuple(tag for tag in before if tag != picked))
         return self._select((picked,))
 
-    def _by_kind(self, kind: str, action: ui_pb2.ActionUI) -> tuple[int, ...]:
-        units, unit_rules = self._game.world.units, rules.unit_rules()
-        types = units["unit_type"]
-        own = self._own_units()
-        if kind == "select_army":
-            selected = own & (unit_rules["army"][types] == 1)
-        elif kind == "select_warp_gates":
-            selected = own & (types == ids.UNIT_WARP_GATE)
-        elif kind == "select_larva":
-            selected = own & (types == ids.UNIT_LARVA)
-        elif kind == "select_idle_worker":
-            selected = own & (unit_rules["worker"][types] == 1)
-            selected &= units["order_count"] == 0
-        else:
-            return ()
-        tags = tuple(int(tag) for tag in units["tag"][selected])
-        idle = ui_pb2.ActionSelectIdleWorker
-        if kind == "select_idle_worker" and action.select_idle_worker.type in (
-            idle.Set,
-            idle.Add,
-        ):
-            return tags[:1]
-        return tags
+
+def own_units_by_kind(game: Game, player: int, kind: str) -> tuple[int, ...]:
+    """Returns the tags of the player's units that an interface action of this kind selects."""
+    units, unit_rules = game.world.units, rules.unit_rules()
+    types = units["unit_type"]
+    own = own_units(game, player)
+    if kind == "select_army":
+        selected = own & (unit_rules["army"][types] == 1)
+    elif kind == "select_warp_gates":
+        selected = own & (types == ids.UNIT_WARP_GATE)
+    elif kind == "select_larva":
+        selected = own & (types == ids.UNIT_LARVA)
+    elif kind == "select_idle_worker":
+        selected = own & (unit_rules["worker"][types] == 1)
+        selected &= units["order_count"] == 0
+    else:
+        return ()
+    return tuple(int(tag) for tag in units["tag"][selected])
+
+
+def own_units(game: Game, player: int) -> NDArray[np.bool_]:
+    """Returns which units are the player's, alive, and in no transport."""
+    units = game.world.units
+    own: NDArray[np.bool_] = (units["owner"] == player) & (units["alive"] == 1)
+    return own & (units["carrier"] < 0)
 
 
 def _world(
@@ -354,53 +353,3 @@ def _world(
     x = raster.left + (column + 0.5) / raster.scale[0]
     y = raster.top - (row + 0.5) / raster.scale[1]
     return float(x), float(y)
-
-
-def reported(inputs: Sequence[tuple[int, Input]]) -> list[sc2api_pb2.Action]:
-    """Returns the actions that an observation reports for these (loop, input) pairs."""
-    actions = []
-    for loop, item in inputs:
-        action = sc2api_pb2.Action(game_loop=loop)
-        match item:
-            case UnitCommand():
-                command = action.action_raw.unit_command
-                command.ability_id = item.ability_id
-                command.unit_tags.extend(item.unit_tags)
-                command.queue_command = item.queued
-                if item.target_tag:
-                    command.target_unit_tag = item.target_tag
-                elif item.target_point is not None:
-                    command.target_world_space_pos.x = item.target_point[0]
-                    command.target_world_space_pos.y = item.target_point[1]
-            case Autocast():
-                toggle = action.action_raw.toggle_autocast
-                toggle.ability_id = item.ability_id
-                toggle.unit_tags.extend(item.unit_tags)
-            case CameraMove():
-                point = action.action_raw.camera_move.center_world_space
-                point.x, point.y, point.z = item.x, item.y, 0.0
-            case ControlGroup():
-                group = action.action_ui.control_group
-                group.action = item.kind  # type: ignore[assignment]  # the enum's numbers
-                group.control_group_index = item.index
-            case _:
-                continue
-        actions.append(action)
-    return actions
-
-
-def reported_errors(
-    refusals: Iterable[CommandError], player: int
-) -> list[sc2api_pb2.ActionError]:
-    """Returns a player's refused commands as an observation reports them."""
-    reports = []
-    for entry in refusals:
-        known = entry.code in error_pb2.ActionResult.values()
-        result: Any = entry.code if known else action_results.ERROR
-        if entry.player == player:
-            reports.append(
-                sc2api_pb2.ActionError(
-                    unit_tag=entry.tag, ability_id=entry.ability_id, result=result
-                )
-            )
-    return reports

@@ -11,7 +11,7 @@ import ipaddress
 import selectors
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
@@ -30,6 +30,7 @@ _PATH = "/sc2api"
 _RECEIVE_BYTES = 1 << 20
 _REQUEST_BYTES = 1 << 14
 _MOST_WAITING = 32
+_POLL_SECONDS = 1.0
 _LOCAL_NAMES = frozenset(["localhost", "localhost.localdomain"])
 _DATA_OPCODES = (Opcode.TEXT, Opcode.BINARY, Opcode.CONT)
 
@@ -169,18 +170,21 @@ class _Visitors:
         # By connection, oldest first: the client, and when it must be done.
         self._waiting: dict[socket.socket, tuple[Client, float]] = {}
 
-    def first(self) -> Client:
-        """Waits until one of them completes the handshake, and returns it."""
-        while True:
+    def first(self, is_awaited: Callable[[], bool]) -> Client | None:
+        """Waits until one of them completes the handshake, and returns it.
+
+        Returns None once no client is awaited any more.
+        """
+        while is_awaited():
             self._drop_late()
-            timeout_seconds = HANDSHAKE_SECONDS if self._waiting else None
-            for key, _ in self._selector.select(timeout_seconds):
+            for key, _ in self._selector.select(_POLL_SECONDS):
                 if key.fileobj is self._listener:
                     self._admit()
                 elif isinstance(key.fileobj, socket.socket):
                     client = self._read(key.fileobj)
                     if client is not None:
                         return client
+        return None
 
     def _admit(self) -> None:
         # A client that has gone already makes these calls fail.
@@ -218,15 +222,21 @@ class _Visitors:
         self._selector.close()
 
 
-def accept(listener: socket.socket, *, is_local: bool) -> Client:
+def accept(
+    listener: socket.socket,
+    *,
+    is_local: bool,
+    is_awaited: Callable[[], bool] = lambda: True,
+) -> Client | None:
     """Returns the first client that completes the handshake, and closes all other connections.
 
     A connection that is silent or slow delays no other.
     is_local: whether the game listens on an address of this machine alone.
+    is_awaited: is asked every second; None is returned once it says no.
     """
     listener.setblocking(False)
     with contextlib.closing(_Visitors(listener, is_local=is_local)) as visitors:
-        return visitors.first()
+        return visitors.first(is_awaited)
 
 
 def is_loopback(host: str) -> bool:

@@ -43,6 +43,9 @@ _MINIMAP_KINDS = frozenset(
         ids.KIND_UNLOAD_AT,
     )
 )
+# Abilities that have a function on the screen and none in the raw form: name and general id. All
+# are aimed at a point.
+_SCREEN_ABILITIES = {1974: ("Effect_MassRecall_MothershipCore", 3686)}
 _MINIMAP_ABILITIES = ("Effect_Scan", "Effect_Blink_Stalker")
 # Abilities whose product takes up cells where it is built or lands.
 _PLACING_KINDS = frozenset(
@@ -105,7 +108,7 @@ def _abilities() -> list[data_pb2.AbilityData]:
         f.ability_id: (f.name.rsplit("_", 1)[0], f.general_id)
         for f in vocab.functions()
         if f.ability_id
-    }
+    } | _SCREEN_ABILITIES
     kinds = _function_kinds()
     entries = []
     for number in range(len(table)):
@@ -118,8 +121,9 @@ def _abilities() -> list[data_pb2.AbilityData]:
             entry.link_name = entry.button_name = entry.friendly_name = name
             if general:
                 entry.remaps_to_ability_id = general
-            entry.allow_autocast = "autocast" in kinds[number]
-            entry.target = _TARGETS[frozenset(kinds[number] - {"autocast"})]
+            known = kinds.get(number, {"cmd_pt"})
+            entry.allow_autocast = "autocast" in known
+            entry.target = _TARGETS[frozenset(known - {"autocast"})]
             _fill_ability(entry)
         entries.append(entry)
     return entries

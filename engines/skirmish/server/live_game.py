@@ -14,13 +14,33 @@ import numpy as np
 from starmill.engines.skirmish import versions
 from starmill.engines.skirmish.players import bots
 from starmill.engines.skirmish.replays import members, recorder
-from starmill.engines.skirmish.server import faults, lockstep
+from starmill.engines.skirmish.server import faults, lockstep, played_inputs
+from starmill.engines.skirmish.server.played_inputs import PlayedInput
 from starmill.engines.skirmish.simulation import game, maps, records
 from starmill.schema import errors
 from starmill.schema.game_constants import BUILDS, RANDOM
 
 _DIED = records.EVENT_DIED
 _WATCH_LOOPS = 160
+# Between two processes, an input is known to both one loop later, as in the real game.
+_PEER_DELAY_LOOPS = 1
+# The real game centres each camera on its player's start on this loop, and reports it.
+_CENTRING_LOOP = 1
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Entry:
+    """An input that waits for its loop.
+
+    Attributes:
+        item: the input.
+        origin: what the client asked for; None if it is not this process's client's.
+        implied: whether it only accompanies what the client asked for.
+    """
+
+    item: game.Input
+    origin: object | None = None
+    implied: bool = False
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -86,11 +106,10 @@ class LiveGame:
 
     Attributes:
         setup: what the game began with.
-        player: this process's player, 1 or 2.
+        player: this process's player, 1 or 2; for an observer, the one it watches, or WATCHER.
         peer: the connection to the other process; None against the computer.
         participants: players 1 and 2, as the replay names them.
         game: the game at its present loop.
-        touched: whether a debug command changed the game, so that no replay can represent it.
     """
 
     def __init__(
@@ -138,11 +157,29 @@ class LiveGame:
             if seat.difficulty
             and game_map.melee  # without units there is nothing to do
         }
-        self._pending: list[game.Input] = []
-        self._actions: list[tuple[int, game.Input]] = []
+        self._pending: list[_Entry] = []
+        # Inputs by the loop on which they are played. The game centres the cameras itself.
+        self._due: dict[int, list[_Entry]] = {_CENTRING_LOOP: self._centring()}
+        self._played: list[PlayedInput] = []
         self._dead: list[int] = []
         self._refused: list[game.CommandError] = []
-        self.touched = False
+
+    def _centring(self) -> "list[_Entry]":
+        """Returns the camera moves to the starts of all players but computers."""
+        moves = []
+        for number, seat in enumerate(self.setup.seats, start=1):
+            camera = self.game.world.players[number]
+            if not seat.difficulty and not seat.absent:
+                x, y = float(camera["camera_x"]), float(camera["camera_y"])
+                moves.append(_Entry(item=game.CameraMove(number, x, y)))
+        return moves
+
+    @property
+    def plays(self) -> bool:
+        """Whether this process's client is a player, and not an observer."""
+        return self.player != records.WATCHER and (
+            not self.setup.seats[self.player - 1].difficulty
+        )
 
     @property
     def ended(self) -> bool:
@@ -154,15 +191,29 @@ class LiveGame:
         """Results by player who takes part, None while the game goes on."""
         return results(self.game)
 
-    def give(self, inputs: Sequence[game.Input]) -> None:
-        """Queues inputs of this process's player for the next loop."""
-        self._pending += inputs
+    def give(
+        self,
+        inputs: Sequence[game.Input],
+        origin: object | None = None,
+        *,
+        implied: bool = False,
+    ) -> None:
+        """Queues inputs of this process's player.
+
+        They are played on the next loop, or between two processes on the one after that, since the
+        other process must know them by then.
+        origin: what the client asked for; `take_played` returns it with the inputs.
+        implied: whether the client did not ask for them itself.
+        """
+        self._pending += [
+            _Entry(item=item, origin=origin, implied=implied) for item in inputs
+        ]
 
     def step(self, loops: int, chat: Sequence[str] = ()) -> None:
         """Plays this many loops, or fewer if the game ends. chat: lines for the other process."""
         target = self.game.loop + loops
-        if self.peer is not None and loops:
-            self.peer.announce(self.game.loop, target, self._pending, chat)
+        if loops > 0:
+            self._schedule(target, chat)
         while self.game.loop < target and self.game.result is None:
             stop = self._injector.stop_at()
             if stop is not None and self.game.loop >= stop:
@@ -177,29 +228,46 @@ class LiveGame:
         self._injector.at_loop(self.game.loop)
         self._drain()
 
+    def _schedule(self, target: int, chat: Sequence[str]) -> None:
+        """Fixes the loop on which pending inputs are played, and tells the other process."""
+        loop = self.game.loop + (_PEER_DELAY_LOOPS if self.peer is not None else 0)
+        if self.peer is not None:
+            items = [entry.item for entry in self._pending]
+            self.peer.announce(loop, target, items, chat)
+        if self._pending:
+            self._due.setdefault(loop, []).extend(self._pending)
+            self._pending = []
+
     def _quiet_until(self, target: int) -> int:
         """Returns the loop before which no player gives inputs, at most `target`."""
-        loop = self.game.loop
-        if self._pending or self.peer is not None:
-            return loop
-        watch = (loop // _WATCH_LOOPS + 1) * _WATCH_LOOPS
-        return min(target, watch, *(bot.next_loop for bot in self._bots.values()))
+        if self.peer is not None:
+            return self.game.loop
+        watch = (self.game.loop // _WATCH_LOOPS + 1) * _WATCH_LOOPS
+        bots_next = (bot.next_loop for bot in self._bots.values())
+        return min(target, watch, *bots_next, *self._due)
 
     def _play_one(self) -> None:
         loop = self.game.loop
-        by_player: dict[int, list[game.Input]] = {1: [], 2: []}
-        by_player[self.player], self._pending = self._pending, []
+        entries = self._due.pop(loop, [])
         for number, bot in self._bots.items():
-            by_player[number] = list(bot.act(self.game, number))
+            entries += [_Entry(item=item) for item in bot.act(self.game, number)]
         if self.peer is not None:
             other = 3 - self.player
             here = self.peer.wait_for(loop)
-            by_player[other] = self.peer.take(loop) if here else [game.Leave(other)]
-        admitted = self._recorder.admit(by_player[1] + by_player[2])
-        self._actions += [
-            (loop, item) for item in admitted if item.player == self.player
-        ]
-        self.game.step(admitted)
+            items = self.peer.take(loop) if here else [game.Leave(other)]
+            entries += [_Entry(item=item) for item in items]
+        self._play(entries)
+
+    def _play(self, entries: "list[_Entry]") -> None:
+        """Records inputs, player 1's first, and plays one loop with them."""
+        admitted: list[tuple[game.Input, object | None, bool]] = []
+        for entry in sorted(entries, key=lambda entry: entry.item.player):
+            *implied, item = self._recorder.admit([entry.item])
+            admitted += [(one, entry.origin, True) for one in implied]
+            admitted.append((item, entry.origin, entry.implied))
+        own = [one for one in admitted if one[0].player == self.player]
+        self._played += played_inputs.note(self.game, own)
+        self.game.step([item for item, _, _ in admitted])
 
     def _drain(self) -> None:
         events = self._recorder.watch()
@@ -211,20 +279,22 @@ class LiveGame:
 
         loser: the player who surrenders, for debugging; None for this process's player.
         """
-        if self.game.result is not None:
+        if self.game.result is not None or not (loser or self.plays):
             return
-        self._pending.append(game.Leave(loser or self.player))
+        surrender = game.Leave(loser or self.player)
+        loop = self.game.loop
+        entries = self._due.pop(loop, [])
         if self.peer is not None:
-            loop = self.game.loop
-            self.peer.announce(loop, loop + 1, self._pending, ())
-        admitted = self._recorder.admit(self._pending)
+            self.peer.announce(loop, loop + 1, [surrender], ())
+        else:
+            entries += self._pending
         self._pending = []
-        self.game.step(admitted)
+        self._play([*entries, _Entry(item=surrender)])
 
-    def take_actions(self) -> Sequence[tuple[int, game.Input]]:
-        """Returns (loop, input) of this process's player since the last call."""
-        actions, self._actions = self._actions, []
-        return actions
+    def take_played(self) -> Sequence[PlayedInput]:
+        """Returns the inputs of this process's player since the last call."""
+        played, self._played = self._played, []
+        return played
 
     def take_errors(self) -> list[game.CommandError]:
         """Returns the commands refused since the last call."""
@@ -237,9 +307,7 @@ class LiveGame:
         return dead
 
     def replay(self) -> bytes:
-        """Returns the replay of the game so far; EngineError if a debug command changed the game."""
-        if self.touched:
-            raise errors.EngineError("debug commands changed the game: no replay")
+        """Returns the replay of the game so far."""
         self._drain()
         return self._recorder.replay()
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from starmill.converters.protos import sc2api_pb2
 from starmill.engines.skirmish.server import live_game, lockstep, map_files
-from starmill.engines.skirmish.simulation import maps
+from starmill.engines.skirmish.simulation import maps, records
 from starmill.schema import errors
 from starmill.schema.game_constants import RANDOM
 
@@ -62,8 +62,42 @@ def setup_error(request: sc2api_pb2.RequestCreateGame, game_map: maps.GameMap) -
         return f"expected one player on {game_map.name}, found {len(players)}"
     if len(players) not in (1, 2):
         return f"expected one or two players, found {len(players)}"
-    if not participants:
-        return "expected a participant, found computers only"
+    watched = len(players) < len(request.player_setup)
+    if not participants and not watched:
+        return "expected a participant or an observer, found computers only"
+    if participants and watched:
+        return "expected computers only, found a participant in a game with an observer"
+    return ""
+
+
+def render_error(options: sc2api_pb2.InterfaceOptions) -> str:
+    """Returns why a client's options are refused, "" if they are not."""
+    return "this game renders no images" if options.HasField("render") else ""
+
+
+def delivered(options: sc2api_pb2.InterfaceOptions) -> sc2api_pb2.InterfaceOptions:
+    """Returns a client's options without what this game ignores."""
+    known = sc2api_pb2.InterfaceOptions()
+    known.CopyFrom(options)
+    known.ClearField("raw_crop_to_playable_area")
+    if known.HasField("feature_layer"):
+        known.feature_layer.ClearField("crop_to_playable_area")
+    return known
+
+
+def observer_error(
+    created: sc2api_pb2.RequestCreateGame | None, request: sc2api_pb2.RequestJoinGame
+) -> str:
+    """Returns why a client cannot join in its role, "" if it can.
+
+    Observers join games between computers; participants join all others.
+    """
+    watches = request.WhichOneof("participation") == "observed_player_id"
+    types = [] if created is None else [seat.type for seat in created.player_setup]
+    if watches and sc2api_pb2.Observer not in types:
+        return "expected a game that was created with an observer"
+    if not watches and types and sc2api_pb2.Participant not in types:
+        return "expected an observer, since only computers play this game"
     return ""
 
 
@@ -91,7 +125,7 @@ def host(
         race=int(request.race or RANDOM), name=text(request.player_name)
     )
     seats: list[live_game.Seat] = []
-    player, peer = 0, None
+    player, peer = records.WATCHER, None
     for requested in created.player_setup:
         if requested.type == sc2api_pb2.Computer:
             seats.append(
@@ -123,6 +157,8 @@ def host(
         disable_fog=created.disable_fog,
         seats=(seats[0], seats[1]),
     )
+    if request.WhichOneof("participation") == "observed_player_id":
+        player = request.observed_player_id
     if peer is not None:
         peer.send(live_game.setup_to_json(setup))
     return setup, player, peer

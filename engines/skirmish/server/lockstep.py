@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from starmill.engines.skirmish.simulation import game
+from starmill.engines.skirmish.simulation.debug.cheats import Cheat
 from starmill.schema import errors
 
 _LOG = logging.getLogger(__name__)
@@ -29,6 +30,7 @@ _KINDS: dict[str, Callable[..., game.Input]] = {
         game.Select,
         game.ControlGroup,
         game.Leave,
+        Cheat,
     )
 }
 _MAX_TAG = (1 << 62) - 1  # the game's arrays hold signed numbers
@@ -69,6 +71,9 @@ def _check(item: game.Input) -> None:
         _check_point(item.target_point or (0.0, 0.0))
     elif isinstance(item, game.CameraMove):
         _check_point((item.x, item.y))
+    elif isinstance(item, Cheat):
+        for number in item.numbers:
+            _check_point((number, 0.0))
     elif isinstance(item, game.ControlGroup):
         _check_number(item.index, 0, game.GROUPS - 1)
         _check_number(item.kind, game.RECALL, game.APPEND_AND_STEAL)

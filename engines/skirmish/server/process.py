@@ -1,8 +1,10 @@
 """The process behind `SC2_x64`: command line, socket, websocket.
 
 In: the game's own flags (`-listen -port -dataDir -tempDir -dataVersion`; others are ignored).
-Out: protobuf responses at `/sc2api`, to one client; then the process exits. One thread reads a
-request and writes its response, since the protocol allows one request at a time. `ping` and
+Out: protobuf responses at `/sc2api`, to one client at a time. A client may leave and come back,
+or another may take over its game. The process exits on `quit`, and when its client is gone and so
+is the process that started it. One thread reads a request and writes its response, since the
+protocol allows one request at a time. `ping` and
 `quit` are answered here, because importing the game takes a second; a thread imports it while the
 client connects. Must not know: what requests mean.
 """
@@ -110,7 +112,7 @@ def parse_flags(arguments: Sequence[str]) -> Flags:
 
 
 class Server:
-    """Answers one client's messages, while a thread imports the game."""
+    """Answers the messages of one client after another, while a thread imports the game."""
 
     def __init__(self, flags: Flags, injector: faults.FaultInjector) -> None:
         self._flags = flags
@@ -152,8 +154,8 @@ class Server:
             return int(sc2api_pb2.launched)
         return self._session.status
 
-    def serve(self, client: connection.Client) -> None:
-        """Answers requests until the client quits or is gone."""
+    def serve(self, client: connection.Client) -> bool:
+        """Answers requests until the client is gone; returns whether the process ends then."""
         for message in client.messages():
             request = sc2api_pb2.Request()
             try:
@@ -168,7 +170,11 @@ class Server:
             if request_id:
                 payload += _ID_TAG + protobuf.varint(request_id)
             if not self._injector.send(client, payload, request_id) or done:
-                break
+                return True
+        return False
+
+    def close(self) -> None:
+        """Ends the game or replay, if there is one."""
         self._injector.at_quit()
         if self._session is not None:
             self._session.close()
@@ -204,20 +210,32 @@ def _terminate(number: int, frame: object) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the game until its client is gone. Returns the process's exit code."""
+    """Runs the game until it is told to quit. Returns the process's exit code."""
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
     signal.signal(signal.SIGTERM, _terminate)
     flags = parse_flags(sys.argv[1:] if arguments is None else arguments)
     injector = faults.FaultInjector.load(flags.data_dir)
     injector.at_start()
     family = socket.AF_INET6 if ":" in flags.listen else socket.AF_INET
+    is_local = connection.is_loopback(flags.listen)
+    parent = os.getppid()
     with socket.create_server((flags.listen, flags.port), family=family) as listener:
         server = Server(flags, injector)
-        client = connection.accept(
-            listener, is_local=connection.is_loopback(flags.listen)
-        )
-    server.serve(client)
-    client.close()
+        client = connection.accept(listener, is_local=is_local)
+        while client is not None:
+            is_over = server.serve(client)
+            client.close()
+            # Without the process that started it, nobody is left to end a game without clients.
+            client = (
+                None
+                if is_over
+                else connection.accept(
+                    listener,
+                    is_local=is_local,
+                    is_awaited=lambda: os.getppid() == parent,
+                )
+            )
+    server.close()
     return 0
 
 

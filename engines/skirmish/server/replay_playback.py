@@ -8,7 +8,8 @@ which recorded surrenders apply. Must not know: the protocol.
 from collections.abc import Sequence
 
 from starmill.engines.skirmish.replays import reader
-from starmill.engines.skirmish.server import faults
+from starmill.engines.skirmish.server import faults, played_inputs
+from starmill.engines.skirmish.server.played_inputs import PlayedInput
 from starmill.engines.skirmish.simulation import game, records
 
 # The game's events are collected at least this often, before their buffer is full.
@@ -41,7 +42,7 @@ class ReplayPlayback:
             self._end = min(self._end, early)
         self._input_loops = sorted(loop for loop in recording.inputs)
         self._next = 0
-        self._actions: list[tuple[int, game.Input]] = []
+        self._played: list[PlayedInput] = []
         self._dead: list[int] = []
         self._is_finished = False
         self._finish()
@@ -76,7 +77,9 @@ class ReplayPlayback:
         if due == loop:
             self._next += 1
             inputs = self.recording.inputs[loop]
-            self._actions += [(loop, item) for item in inputs]
+            self._played += played_inputs.note(
+                self.game, [(item, None, False) for item in inputs]
+            )
             self.game.step(inputs)
         else:
             chunk = min(target, due, loop + _CHUNK_LOOPS) - loop
@@ -101,11 +104,11 @@ class ReplayPlayback:
         if surrenders and self.recording.result is not None:
             self.game.step(surrenders)
 
-    def take_actions(self) -> Sequence[tuple[int, game.Input]]:
-        """Returns (loop, input) of the observed player since the last call."""
-        actions = [entry for entry in self._actions if entry[1].player == self.player]
-        self._actions = []
-        return actions
+    def take_played(self) -> Sequence[PlayedInput]:
+        """Returns the inputs of the observed player since the last call."""
+        played = [one for one in self._played if one.item.player == self.player]
+        self._played = []
+        return played
 
     def take_dead(self) -> list[int]:
         """Returns the tags of units that died since the last call."""

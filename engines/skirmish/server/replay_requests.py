@@ -72,6 +72,8 @@ def open_replay(
         return error(error=error.InvalidReplayPath)
     if not request.HasField("options"):
         return error(error=error.MissingOptions)
+    if problem := lobby.render_error(request.options):
+        return error(error=error.LaunchError, error_details=problem)
     if request.observed_player_id not in (1, 2):
         return error(error=error.InvalidObservedPlayerId)
     try:

@@ -17,6 +17,7 @@ from starmill.engines.skirmish.observation import (
 from starmill.engines.skirmish.observation.observer import Interface, Observer
 from starmill.engines.skirmish.server import (
     action_reader,
+    action_report,
     debug_commands,
     faults,
     game_data,
@@ -28,7 +29,8 @@ from starmill.engines.skirmish.server import (
     replay_playback,
     replay_requests,
 )
-from starmill.engines.skirmish.simulation import maps
+from starmill.engines.skirmish.simulation import maps, records
+from starmill.engines.skirmish.simulation.game import Select
 from starmill.schema import errors, protobuf
 from starmill.schema.game_constants import LOOPS_PER_SECOND
 
@@ -42,6 +44,8 @@ _STUB_LOOP = 0xFFFFFFFF  # the real game's, in observations that are stubs
 _PLAYING = (IN_GAME, IN_REPLAY, ENDED)
 _ANY = (LAUNCHED, INIT, IN_GAME, IN_REPLAY, ENDED)
 _MAX_STEP_LOOPS = 1_000_000
+# Raw actions that select units, and then restore the selection unless it may change.
+_SELECTING = frozenset(("unit_command", "toggle_autocast"))
 
 
 class RequestError(Exception):
@@ -77,9 +81,7 @@ class Session:
         self._disable_fog = False
         self._chat: list[sc2api_pb2.ChatReceived] = []
         self._chat_out: list[str] = []
-        # Observations report actions on the screen or the interface in the form the client used.
-        self._on_screen: list[sc2api_pb2.Action] = []
-        self._uses_screen = False
+        self._report: action_report.ActionReport | None = None
         self._saved_maps: dict[str, bytes] = {}
         self._clock: float | None = None
 
@@ -157,9 +159,9 @@ class Session:
             answer.error, answer.error_details = game_map
         elif not create.player_setup:
             answer.error = error.MissingPlayerSetup
-        elif setup_error := lobby.setup_error(create, game_map):
+        elif problem := lobby.setup_error(create, game_map):
             answer.error = error.InvalidPlayerSetup
-            answer.error_details = setup_error
+            answer.error_details = problem
         else:
             self._created, self._created_map = create, game_map
             self.status = INIT
@@ -169,22 +171,26 @@ class Session:
         join = request.join_game
         answer = sc2api_pb2.ResponseJoinGame()
         error = sc2api_pb2.ResponseJoinGame
+        if self._created is None and not join.HasField("server_ports"):
+            # As in the real game, this is an error of the protocol's usage.
+            raise RequestError("No game has been created, and there are no ports")
         if not join.HasField("options"):
             answer.error = error.MissingOptions
         elif not join.WhichOneof("participation"):
             answer.error = error.MissingParticipation
-        elif join.WhichOneof("participation") == "observed_player_id":
-            answer.error = error.FeatureUnsupported
-            answer.error_details = "observing a running game is not supported"
-        elif self._created is None and not join.HasField("server_ports"):
-            answer.error = error.MissingPorts
+        elif (problem := lobby.render_error(join.options)) or (
+            problem := lobby.observer_error(self._created, join)
+        ):
+            answer.error, answer.error_details = error.FeatureUnsupported, problem
+        elif join.observed_player_id not in (records.WATCHER, 1, 2):
+            answer.error = error.InvalidObservedPlayerId
         else:
             try:
                 self._join(join)
                 answer.player_id = self._playing.player
-            except errors.StarmillError as problem:
+            except errors.StarmillError as failure:
                 answer.error = error.NetworkError
-                answer.error_details = str(problem)
+                answer.error_details = str(failure)
         return sc2api_pb2.Response(join_game=answer).SerializeToString()
 
     def _join(self, join: sc2api_pb2.RequestJoinGame) -> None:
@@ -202,7 +208,7 @@ class Session:
             setup, player, self._version, peer=peer, injector=self._injector
         )
         self._disable_fog = setup.disable_fog
-        self._options = join.options
+        self._options = lobby.delivered(join.options)
         self._attach(player)
         self.status = IN_GAME
 
@@ -214,8 +220,10 @@ class Session:
             game, player, interface.minimap, interface.screen, interface.camera_width
         )
         self._reader = action_reader.ActionReader(game, player, pictures)
+        self._report = action_report.ActionReport(
+            game, player, action_report.usable_layers(pictures)
+        )
         self._chat, self._chat_out = [], []
-        self._on_screen, self._uses_screen = [], False
 
     def _restart_game(self, request: sc2api_pb2.Request) -> bytes:
         answer = sc2api_pb2.ResponseRestartGame()
@@ -243,7 +251,8 @@ class Session:
             self._play.leave()
             self._play.close()
         self._play, self._created, self._clock = None, None, None
-        self._observer, self._reader = None, None  # both hold the game
+        # These hold the game.
+        self._observer, self._reader, self._report = None, None, None
 
     # Replays
 
@@ -263,7 +272,7 @@ class Session:
             opened.recording, player, self._injector
         )
         self._disable_fog = start.disable_fog
-        self._options = start.options
+        self._options = lobby.delivered(start.options)
         self._attach(player)
         self.status = ENDED if self._play.ended else IN_REPLAY
         answer = sc2api_pb2.ResponseStartReplay()
@@ -272,32 +281,28 @@ class Session:
     def _save_replay(self, request: sc2api_pb2.Request) -> bytes:
         if not isinstance(self._play, live_game.LiveGame):
             raise RequestError("Not in a game")
-        try:
-            answer = sc2api_pb2.ResponseSaveReplay(data=self._play.replay())
-        except errors.EngineError as problem:
-            raise RequestError(str(problem)) from problem
+        answer = sc2api_pb2.ResponseSaveReplay(data=self._play.replay())
         return sc2api_pb2.Response(save_replay=answer).SerializeToString()
 
     # Playing
 
     def _game_info(self, request: sc2api_pb2.Request) -> bytes:
         play = self._playing
-        is_live = isinstance(play, live_game.LiveGame)
         if isinstance(play, live_game.LiveGame):
-            participants = play.participants
+            participants, plays = play.participants, play.plays
         else:
-            participants = play.recording.participants
+            participants, plays = play.recording.participants, False
         answer = game_info.game_info(
             play.game,
             participants,
-            observer=play.player if is_live else None,
+            observer=play.player if plays else None,
             options=self._options,
         )
         return sc2api_pb2.Response(game_info=answer).SerializeToString()
 
     def _observation(self, request: sc2api_pb2.Request) -> bytes:
-        play, observer = self._playing, self._observer
-        if observer is None:
+        play, observer, report = self._playing, self._observer, self._report
+        if observer is None or report is None:
             raise RequestError("Not in a game")
         options = request.observation
         while (
@@ -314,9 +319,7 @@ class Session:
             )
             for player, text in sorted((play.results or {}).items())
         ]
-        actions = action_reader.reported(play.take_actions())
-        if self._uses_screen:
-            actions, self._on_screen = self._on_screen, []
+        actions = report.actions(play.take_played())
         if results and self._injector.stub_at_end():
             stub = sc2api_pb2.ResponseObservation(
                 actions=actions, player_result=results
@@ -326,9 +329,10 @@ class Session:
         refusals = play.take_errors() if isinstance(play, live_game.LiveGame) else []
         interface = selection_panels.interface(play.game, play.player)
         body = observer.observation(
-            disable_fog=options.disable_fog or self._disable_fog,
+            disable_fog=self._disable_fog,
+            list_hidden=options.disable_fog,
             actions=actions,
-            action_errors=action_reader.reported_errors(refusals, play.player),
+            action_errors=action_report.reported_errors(refusals, play.player),
             chat=self._take_chat(),
             dead=play.take_dead(),
             results=results,
@@ -352,11 +356,16 @@ class Session:
         if not isinstance(play, live_game.LiveGame) or reader is None:
             raise RequestError("Not in a game")
         answer = sc2api_pb2.ResponseAction()
+        if not play.plays:
+            raise RequestError("An observer has no units")
         for action in request.action.actions:
+            before = reader.selection()
             inputs, result = reader.read(action)
-            play.give(inputs)
+            play.give(inputs, origin=action)
+            raw = action.action_raw.WhichOneof("action")
+            if inputs and raw in _SELECTING and not self._options.raw_affects_selection:
+                play.give([Select(play.player, before)], implied=True)
             answer.result.append(result)  # type: ignore[arg-type]  # the enum's numbers
-            self._remember_on_screen(action, bool(inputs), play.game.loop)
             if action.HasField("action_chat"):
                 line = lobby.text(action.action_chat.message)
                 self._chat_out.append(line)
@@ -365,20 +374,10 @@ class Session:
                 )
         return sc2api_pb2.Response(action=answer).SerializeToString()
 
-    def _remember_on_screen(
-        self, action: sc2api_pb2.Action, accepted: bool, loop: int
-    ) -> None:
-        self._uses_screen |= action.HasField("action_feature_layer") or (
-            action.HasField("action_ui")
-        )
-        if accepted:
-            copy = sc2api_pb2.Action()
-            copy.CopyFrom(action)
-            copy.game_loop = loop
-            self._on_screen.append(copy)
-
     def _observer_action(self, request: sc2api_pb2.Request) -> bytes:
         play = self._playing
+        if isinstance(play, live_game.LiveGame) and play.plays:
+            raise RequestError("Only observers have these actions")
         for action in request.obs_action.actions:
             if action.HasField("player_perspective"):
                 player = action.player_perspective.player_id
@@ -421,7 +420,7 @@ class Session:
         if not isinstance(play, live_game.LiveGame):
             raise RequestError("Not in a game")
         for command in request.debug.debug:
-            play.touched |= debug_commands.apply(play, command)
+            debug_commands.apply(play, command)
         if play.ended:
             self.status = ENDED
         return sc2api_pb2.Response(debug=sc2api_pb2.ResponseDebug()).SerializeToString()
@@ -441,7 +440,8 @@ _HANDLERS: dict[
 ] = {
     "available_maps": (_ANY, Session._available_maps),
     "save_map": ((LAUNCHED, INIT), Session._save_map),
-    "create_game": ((LAUNCHED, IN_GAME, IN_REPLAY, ENDED), Session._create_game),
+    # Also if a client that has gone created a game and nobody has joined it.
+    "create_game": (_ANY, Session._create_game),
     "join_game": ((LAUNCHED, INIT), Session._join_game),
     "restart_game": ((IN_GAME, ENDED), Session._restart_game),
     "leave_game": ((IN_GAME, IN_REPLAY, ENDED), Session._leave_game),
@@ -451,7 +451,7 @@ _HANDLERS: dict[
     "game_info": (_PLAYING, Session._game_info),
     "observation": (_PLAYING, Session._observation),
     "action": ((IN_GAME,), Session._action),
-    "obs_action": ((IN_REPLAY,), Session._observer_action),
+    "obs_action": ((IN_GAME, IN_REPLAY), Session._observer_action),
     "step": ((IN_GAME, IN_REPLAY), Session._step),
     "data": (_PLAYING, Session._data),
     "query": (_PLAYING, Session._query),

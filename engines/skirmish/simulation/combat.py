@@ -8,8 +8,15 @@ armour, but at least a half; shields take it first. No unit shoots at what its p
 import numpy as np
 
 from starmill.engines.skirmish.simulation import ids
-from starmill.engines.skirmish.simulation.movement import face, walk
+from starmill.engines.skirmish.simulation.accounts import (
+    cheats,
+    count_damage,
+    count_lost,
+    opponent,
+)
+from starmill.engines.skirmish.simulation.movement import face, walk, walk_to
 from starmill.engines.skirmish.simulation.records import (
+    CHEAT_GOD,
     LOOP,
     ROWS,
     TARGET_UNIT,
@@ -23,12 +30,12 @@ from starmill.engines.skirmish.simulation.units import (
     has_buff,
     is_enemy,
     kill,
-    opponent,
     remove,
     upgraded,
 )
 from starmill.schema.compilation import kernel
 
+SMALL_ARMY = 4  # so few units attack-move to the very point
 SEARCH_LOOPS = 8  # between two searches for a target
 CHASE = 4.5  # how far beyond its range a fighter without orders notices enemies
 BUNKER_RANGE = 1.0  # what a bunker adds to its crew's range
@@ -168,7 +175,10 @@ def hurt(w: State, target: int, attacker: int, amount: float, hits: int) -> None
     amount: the damage of one hit before armour. attacker: a row, or -1.
     """
     unit = w.units[target]
+    if cheats(w, unit.owner, CHEAT_GOD):
+        return
     unit.hurt_loop = w.clock[LOOP]
+    before_health, before_shield = unit.health, unit.shield
     if unit.hallucination:
         amount *= HALLUCINATION_DAMAGE
     health_hit = max(amount - _armor(w, target), MIN_DAMAGE)
@@ -182,6 +192,7 @@ def hurt(w: State, target: int, attacker: int, amount: float, hits: int) -> None
             unit.health -= rest
         else:
             unit.health -= health_hit
+    count_damage(w, target, before_health, before_shield)
     kind = ids.ALERT_UNIT_UNDER_ATTACK
     if w.unit_rules[unit.unit_type].structure:
         kind = ids.ALERT_BUILDING_UNDER_ATTACK
@@ -275,6 +286,7 @@ def strike(w: State, row: int, target: int) -> None:
         hits = rule.air_hits if flying else rule.ground_hits
         hurt(w, target, row, _damage(w, row, target), hits)
     if rule.suicide:
+        count_lost(w, row)
         remove(w, row)
 
 
@@ -361,9 +373,12 @@ def attack_order(w: State, row: int, may_chase: bool) -> bool:
     target = look_around(w, row, CHASE)
     if target >= 0 and fight(w, row, target, may_chase):
         return False
+    army = w.players[unit.owner].army_count
+    if army <= SMALL_ARMY:
+        return walk_to(w, row, order.x, order.y)
     # A crowd does not fit on one point: the larger the army, the sooner a unit has arrived.
     dx, dy = order.x - unit.x, order.y - unit.y
-    crowd = 0.4 + 0.35 * np.sqrt(w.players[unit.owner].army_count)
+    crowd = 0.4 + 0.35 * np.sqrt(army)
     if dx * dx + dy * dy < crowd * crowd:
         return True
     return walk(w, row, order.x, order.y, 0.4)

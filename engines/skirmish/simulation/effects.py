@@ -7,6 +7,12 @@ regeneration. Whether a spell can be cast is decided in `requirements`.
 import numpy as np
 
 from starmill.engines.skirmish.simulation import ids
+from starmill.engines.skirmish.simulation.accounts import (
+    cheats,
+    count_damage,
+    count_lost,
+    count_made,
+)
 from starmill.engines.skirmish.simulation.combat import (
     hurt,
     nearest_target,
@@ -17,14 +23,18 @@ from starmill.engines.skirmish.simulation.movement import (
     can_stand,
     exit_point,
     is_clear,
+    set_height,
     walk,
 )
 from starmill.engines.skirmish.simulation.records import (
     CELL_VISIBLE,
+    CHEAT_COOLDOWN,
+    CHEAT_GOD,
     LOOP,
     MAX_EFFECTS,
     OWNER_NEUTRAL,
     ROWS,
+    STAGE_STARTED,
     TARGET_NONE,
     TARGET_UNIT,
     State,
@@ -34,6 +44,7 @@ from starmill.engines.skirmish.simulation.units import (
     alert,
     distance,
     find,
+    has_buff,
     is_enemy,
     kill,
     push_order,
@@ -89,10 +100,14 @@ def add_effect(
 def _drain(w: State, row: int, amount: float) -> None:
     """Deals damage that ignores armour, first to the shield and then to health."""
     unit = w.units[row]
+    if cheats(w, unit.owner, CHEAT_GOD):
+        return
     unit.hurt_loop = w.clock[LOOP]
+    health, shield = unit.health, unit.shield
     absorbed = min(unit.shield, amount)
     unit.shield -= absorbed
     unit.health -= amount - absorbed
+    count_damage(w, row, health, shield)
     if unit.health <= 0.0:
         kill(w, row, -1)
 
@@ -147,6 +162,26 @@ def run_effects(w: State) -> None:
 
 
 @kernel
+def _holds(w: State, row: int, tag: int) -> bool:
+    """Returns whether a unit is holding up the unit with this tag."""
+    unit = w.units[row]
+    if unit.alive == 0 or unit.order_count == 0:
+        return False
+    order = w.orders[row, 0]
+    rule = w.ability_rules[order.ability]
+    return rule.spell == ids.SPELL_LIFT and order.target_tag == tag
+
+
+@kernel
+def set_down(w: State, row: int) -> None:
+    """Puts a unit that was held up back on the ground."""
+    unit = w.units[row]
+    unit.flying = w.unit_rules[unit.unit_type].flying
+    unit.path_until = 0
+    set_height(w, row)
+
+
+@kernel
 def _tick_buffs(w: State, row: int) -> None:
     """Counts the unit's buffs down and removes those that end."""
     unit = w.units[row]
@@ -155,10 +190,15 @@ def _tick_buffs(w: State, row: int) -> None:
     k = 0
     while k < unit.buff_count:
         entry = w.buffs[row, k]
+        lifted = entry.id == ids.BUFF_GRAVITON_BEAM
+        if lifted and not _holds(w, entry.source, unit.tag):
+            entry.remain = 1
         if entry.duration > 0:
             entry.remain -= 1
             if entry.remain <= 0:
                 remove_buff(w, row, entry.id)
+                if lifted:
+                    set_down(w, row)
                 continue
             if unit.buff_max == 0:
                 unit.buff_remain = entry.remain
@@ -263,12 +303,14 @@ def _cast_alone(w: State, row: int, ability: int) -> None:
         if target >= 0:
             strike(w, row, target)
         else:
+            count_lost(w, row)
             remove(w, row)
     else:
         x, y = exit_point(w, row, SUMMON_EXIT)
         summoned = _summon(w, row, ability, x, y)
         if summoned >= 0 and spell == ids.SPELL_HALLUCINATION:
             w.units[summoned].hallucination = 1
+            count_made(w, unit.owner, rule.makes, -1)
 
 
 @kernel
@@ -302,7 +344,13 @@ def _cast_unit(w: State, row: int, ability: int, target: int) -> None:
         victim.energy = 0.0
         _drain(w, target, amount)
     elif spell == ids.SPELL_TRANSFUSE:
-        victim.health = min(victim.health + rule.amount, victim.health_max)
+        health = min(victim.health + rule.amount, victim.health_max)
+        w.players[w.units[row].owner].healed[0] += health - victim.health
+        victim.health = health
+    elif spell == ids.SPELL_LIFT:
+        add_buff(w, target, rule.buff, int(rule.loops), row)
+        victim.flying = 1
+        set_height(w, target)
     elif rule.buff:
         add_buff(w, target, rule.buff, int(rule.loops), row)
 
@@ -316,7 +364,7 @@ def cast(w: State, row: int, ability: int, target: int, x: float, y: float) -> N
     unit = w.units[row]
     rule = w.ability_rules[ability]
     unit.energy -= rule.energy
-    if rule.cooldown > 0.0:
+    if rule.cooldown > 0.0 and not cheats(w, unit.owner, CHEAT_COOLDOWN):
         unit.wait = w.clock[LOOP] + rule.cooldown
     if rule.target == TARGET_NONE:
         _cast_alone(w, row, ability)
@@ -348,10 +396,25 @@ def spell_order(w: State, row: int) -> bool:
     near = near or walk(w, row, order.x, order.y, rule.range + room)
     if not near:  # buildings give up, other units keep walking
         return w.unit_rules[unit.unit_type].speed <= 0.0
-    if unit.energy < rule.energy or unit.wait > w.clock[LOOP] and rule.cooldown > 0.0:
+    started = order.stage == STAGE_STARTED  # it was paid then
+    waits = unit.wait > w.clock[LOOP] and rule.cooldown > 0.0
+    if not started and (unit.energy < rule.energy or waits):
         return True
+    if rule.spell == ids.SPELL_LIFT:
+        return _lift_order(w, row, target)
     cast(w, row, order.ability, target, order.x, order.y)
     return True
+
+
+@kernel
+def _lift_order(w: State, row: int, target: int) -> bool:
+    """Holds a unit up for one loop. Returns True once it is down again."""
+    order = w.orders[row, 0]
+    if order.stage == STAGE_STARTED:
+        return not has_buff(w, target, ids.BUFF_GRAVITON_BEAM)
+    cast(w, row, order.ability, target, order.x, order.y)
+    order.stage = STAGE_STARTED
+    return False
 
 
 @kernel
@@ -388,14 +451,19 @@ def tend(w: State, row: int, reach: float, battery: bool) -> bool:
         if patient < 0:
             return False
     friend = w.units[patient]
+    healed = w.players[unit.owner].healed
     if battery:
-        friend.shield = min(friend.shield + RESTORE_PER_LOOP, friend.shield_max)
+        shield = min(friend.shield + RESTORE_PER_LOOP, friend.shield_max)
+        healed[1] += shield - friend.shield
+        friend.shield = shield
         unit.energy -= RESTORE_PER_LOOP / POINTS_PER_ENERGY
         return True
     if distance(w, row, patient) > HEAL_RANGE:
         walk(w, row, friend.x, friend.y, HEAL_STOP)
         return True
-    friend.health = min(friend.health + HEAL_PER_LOOP, friend.health_max)
+    health = min(friend.health + HEAL_PER_LOOP, friend.health_max)
+    healed[0] += health - friend.health
+    friend.health = health
     unit.energy -= HEAL_PER_LOOP / POINTS_PER_ENERGY
     return True
 

@@ -9,8 +9,10 @@ record in half a millisecond.
 import numpy as np
 
 from starmill.engines.skirmish.simulation import (
+    accounts,
     loop,
     orders,
+    production,
     requirements,
     terrain,
     units,
@@ -48,6 +50,32 @@ def refresh_vision(state: np.ndarray) -> None:
 def carry_out(state: np.ndarray, command: Command) -> int:
     """Carries out a player's command; see `orders.carry_out`."""
     return orders.carry_out(state[0], command)
+
+
+@entry
+def command_error(state: np.ndarray, command: Command) -> int:
+    """Returns SUCCESS if a unit could obey a command now; see `orders.command_error`."""
+    return orders.command_error(state[0], command)
+
+
+@entry
+def command_ability(state: np.ndarray, command: Command) -> int:
+    """Returns the specific ability of a command; see `orders.command_ability`."""
+    return orders.command_ability(state[0], command)
+
+
+@entry
+def used_value(
+    state: np.ndarray, player: int, used: np.ndarray, food: np.ndarray
+) -> None:
+    """Adds up what a player has or makes; see `accounts.used_value`."""
+    accounts.used_value(state[0], player, used, food)
+
+
+@entry
+def grant_upgrades(state: np.ndarray, player: int) -> None:
+    """Gives a player all upgrades; see `production.grant_upgrades`."""
+    production.grant_upgrades(state[0], player)
 
 
 @entry

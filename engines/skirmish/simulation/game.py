@@ -24,7 +24,10 @@ from starmill.engines.skirmish.simulation import (
     mini_game,
     opening,
     records,
+    rules,
 )
+from starmill.engines.skirmish.simulation.debug import cheats
+from starmill.engines.skirmish.simulation.debug.cheats import Cheat
 from starmill.schema import errors
 from starmill.schema.game_constants import PROTOSS, TERRAN, ZERG
 
@@ -162,7 +165,7 @@ class Leave:
     player: int
 
 
-Input = UnitCommand | Autocast | CameraMove | Select | ControlGroup | Leave
+Input = UnitCommand | Autocast | CameraMove | Select | ControlGroup | Leave | Cheat
 
 
 class CommandError(NamedTuple):
@@ -307,6 +310,20 @@ class Game:
         )
         return [int(ability) for ability in abilities]
 
+    def command_error(self, command: UnitCommand) -> int:
+        """Returns SUCCESS if at least one unit could obey the command now, or why none can."""
+        if not _is_on_grid(*(command.target_point or ())):
+            return action_results.ERROR
+        packed = _kernel_command(command)
+        return int(entry_points.command_error(self.world.state, packed))
+
+    def command_ability(self, command: UnitCommand) -> int:
+        """Returns the specific ability by which units would obey the command now."""
+        if not 0 < command.ability_id < rules.ABILITY_LIMIT:
+            return command.ability_id
+        packed = _kernel_command(command)
+        return int(entry_points.command_ability(self.world.state, packed))
+
     def rows_of(self, tags: Sequence[int]) -> NDArray[np.int64]:
         """Returns the rows of the living units with these tags; other tags are left out."""
         rows = (np.asarray(tags, np.int64) >> records.TAG_SHIFT) - 1
@@ -353,6 +370,8 @@ class Game:
                 self._select(item.player, item.unit_tags)
             case ControlGroup():
                 self._group(item)
+            case Cheat():
+                cheats.apply(self.world, self.map, item)
             case Leave():
                 self.world.players[item.player]["left"] = 1
                 self._check_end()

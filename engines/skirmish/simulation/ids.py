@@ -95,6 +95,7 @@ SPELLS = (
     "inject",
     "transfuse",
     "explode",
+    "lift",
 )
 (
     SPELL_NONE,
@@ -117,6 +118,7 @@ SPELLS = (
     SPELL_INJECT,
     SPELL_TRANSFUSE,
     SPELL_EXPLODE,
+    SPELL_LIFT,
 ) = range(len(SPELLS))
 
 # Bits of UNIT_RULE's `attributes` and of what a weapon has a bonus against.
@@ -179,13 +181,19 @@ UNIT_MINERAL_FIELD_750 = 483
 UNIT_SHIELD_BATTERY = 1910
 
 ABILITY_SMART = 1
+ABILITY_STOP = 4
 ABILITY_MOVE = 16
+ABILITY_SCAN_MOVE = 19  # what an attack is for unarmed units
 ABILITY_ATTACK = 23
 ABILITY_REPAIR_SCV = 316
 ABILITY_MORPH_WARP_GATE = 1518
+ABILITY_ATTACK_BUILDING = 2048  # what an attack is for armed buildings
+ABILITY_STOP_BUILDING = 2057
 ABILITY_RALLY_UNITS = 3673  # general ids
+ABILITY_ANY_ATTACK = 3674
 ABILITY_RALLY_WORKERS = 3690
 
+BUFF_GRAVITON_BEAM = 5
 BUFF_CLOAK = 7
 BUFF_INJECT = 11
 BUFF_GUARDIAN_SHIELD = 18

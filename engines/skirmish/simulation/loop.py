@@ -6,6 +6,7 @@ Every few loops, creep, power, vision and the counts of workers are updated.
 """
 
 from starmill.engines.skirmish.simulation import action_results, ids
+from starmill.engines.skirmish.simulation.accounts import keep_score
 from starmill.engines.skirmish.simulation.combat import (
     attack_order,
     defend,
@@ -26,7 +27,7 @@ from starmill.engines.skirmish.simulation.effects import (
     tend,
     upkeep,
 )
-from starmill.engines.skirmish.simulation.movement import push_apart, walk
+from starmill.engines.skirmish.simulation.movement import push_apart, walk, walk_to
 from starmill.engines.skirmish.simulation.orders import unload_passenger
 from starmill.engines.skirmish.simulation.production import (
     SITE_PROGRESS,
@@ -61,6 +62,7 @@ from starmill.engines.skirmish.simulation.units import (
     distance,
     drop_order,
     find,
+    has_buff,
     push_order,
     random_below,
     spawn,
@@ -175,7 +177,7 @@ def _move_order(w: State, row: int) -> bool:
         order.stage += 1  # counts loops
         if order.stage > CROWD_LOOPS:
             return True
-    return walk(w, row, order.x, order.y, ARRIVE_STOP)
+    return walk_to(w, row, order.x, order.y)
 
 
 @kernel
@@ -216,10 +218,13 @@ def _repair_order(w: State, row: int) -> bool:
     if distance(w, row, target) > REPAIR_GAP:
         walk(w, row, friend.x, friend.y, ARRIVE_STOP)
         return False
-    friend.health = min(friend.health + REPAIR_PER_LOOP, friend.health_max)
+    health = min(friend.health + REPAIR_PER_LOOP, friend.health_max)
     player = w.players[w.units[row].owner]
+    player.healed[0] += health - friend.health
+    friend.health = health
     if w.clock[LOOP] % REPAIR_PAY_LOOPS == 0 and player.minerals > 0:
         player.minerals -= 1
+        player.spent_minerals += 1
     return False
 
 
@@ -399,10 +404,10 @@ def _live(w: State, row: int) -> None:
     if rule.town_hall and rule.race == ZERG:
         make_larvae(w, row)
     tag = unit.tag
-    upkeep(w, row)
-    if unit.alive == 0:
-        return
     unit.cooldown = max(unit.cooldown - 1.0, -1.0)
+    upkeep(w, row)
+    if unit.alive == 0 or has_buff(w, row, ids.BUFF_GRAVITON_BEAM):
+        return
     if unit.unit_type == ids.UNIT_BUNKER:
         fire_from_bunker(w, row)
     if unit.order_count > 0:
@@ -424,6 +429,7 @@ def _one_loop(w: State) -> None:
     recount(w)
     loop = w.clock[LOOP] + 1
     w.clock[LOOP] = loop
+    keep_score(w)
     if loop % CREEP_LOOPS == 0:
         draw_creep(w)
     if loop % VISION_LOOPS == 0:

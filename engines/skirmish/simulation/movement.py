@@ -29,6 +29,7 @@ QUARTER_PI, HALF_PI, PI, TWO_PI = (
     3.141592653589793,
     6.283185307179586,
 )
+MAP_MARGIN = 2.0  # flying units come no nearer to the map's edge
 PUSH_SHARE, MAX_PUSH = 0.25, 0.12  # of an overlap that is undone in a loop, world units
 
 
@@ -221,8 +222,8 @@ def _place(w: State, row: int, x: float, y: float) -> bool:
     unit = w.units[row]
     rows, columns = w.map_height, w.map_width
     if unit.flying:
-        unit.x = min(max(x, 2.0), columns - 2.0)
-        unit.y = min(max(y, 2.0), rows - 2.0)
+        unit.x = min(max(x, MAP_MARGIN), columns - MAP_MARGIN)
+        unit.y = min(max(y, MAP_MARGIN), rows - MAP_MARGIN)
         return True
     if not can_stand(w, x, y):
         return False
@@ -255,8 +256,9 @@ def walk(w: State, row: int, x: float, y: float, stop: float) -> bool:
     if length <= 0.0:
         return False
     reach = min(speed, max(left - stop, 0.0) + 0.01) if px == x and py == y else speed
-    reach = min(reach, length)
-    sx, sy = dx / length * reach, dy / length * reach
+    sx, sy = dx, dy  # the last step ends exactly at the point
+    if reach < length:
+        sx, sy = dx / length * reach, dy / length * reach
     _turn(w, row, dx, dy)
     moved = (
         _place(w, row, unit.x + sx, unit.y + sy)
@@ -266,6 +268,20 @@ def walk(w: State, row: int, x: float, y: float, stop: float) -> bool:
     if moved:
         set_height(w, row)
     return False
+
+
+@kernel
+def walk_to(w: State, row: int, x: float, y: float) -> bool:
+    """Takes one loop's step towards a point; returns True once the unit is exactly there.
+
+    A flying unit cannot leave the map: it goes to the nearest point inside.
+    """
+    unit = w.units[row]
+    if unit.flying:
+        x = min(max(x, MAP_MARGIN), w.map_width - MAP_MARGIN)
+        y = min(max(y, MAP_MARGIN), w.map_height - MAP_MARGIN)
+    walk(w, row, x, y, 0.0)
+    return unit.x == x and unit.y == y
 
 
 @kernel

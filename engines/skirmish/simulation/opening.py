@@ -1,6 +1,9 @@
 """The world at the start of a game: resources, and a town hall with twelve workers a player.
 
-In: a map and both players' races, starts and advantages. Out: a `World` at loop 0.
+In: a map and both players' races, starts and advantages. Out: a `World` at loop 0, whose state is
+one numpy record, the only argument that kernels need: numba passes a record by its address; with
+one argument per array, compiling took longer and a call cost a fraction of a millisecond. Grids
+have the size of the largest map; a game on a smaller map uses their corner.
 """
 
 import numpy as np
@@ -12,9 +15,65 @@ from starmill.engines.skirmish.simulation import (
     records,
     rules,
 )
-from starmill.engines.skirmish.simulation.records import World
-from starmill.engines.skirmish.simulation.world import new_state
+from starmill.engines.skirmish.simulation.records import (
+    GRID,
+    MAX_UNITS,
+    PLAYERS,
+    WATCHER,
+    World,
+)
 from starmill.schema.game_constants import PROTOSS, TERRAN, ZERG
+
+_ROWS = MAX_UNITS + 1
+STATE = np.dtype(
+    [
+        ("clock", "i8", (8,)),
+        ("map_width", "i8"),
+        ("map_height", "i8"),
+        ("units", records.UNIT, (_ROWS,)),
+        ("orders", records.ORDER, (_ROWS, records.MAX_ORDERS)),
+        ("buffs", records.BUFF, (_ROWS, records.MAX_BUFFS)),
+        ("cargo", "i8", (_ROWS, records.MAX_CARGO)),
+        ("players", records.PLAYER, (PLAYERS,)),
+        ("upgrades", "i8", (PLAYERS, records.UPGRADE_LIMIT)),
+        ("researching", "i8", (PLAYERS, records.UPGRADE_LIMIT)),
+        ("counts", "i8", (PLAYERS, records.TYPE_LIMIT)),
+        ("pending", "i8", (PLAYERS, records.TYPE_LIMIT)),
+        ("visibility", "u1", (PLAYERS, GRID, GRID)),
+        ("detection", "u1", (PLAYERS, GRID, GRID)),
+        ("creep", "u1", (GRID, GRID)),
+        ("power", "u1", (PLAYERS, GRID, GRID)),
+        ("occupied", "u1", (GRID, GRID)),
+        ("pathable", "u1", (GRID, GRID)),
+        ("placeable", "u1", (GRID, GRID)),
+        ("height", "u1", (GRID, GRID)),
+        ("walkable", "u1", (GRID // 2, GRID // 2)),
+        ("effects", records.EFFECT, (records.MAX_EFFECTS,)),
+        ("snapshots", records.UNIT, (PLAYERS, records.MAX_SNAPSHOTS)),
+        ("alerts", records.ALERT, (PLAYERS, records.MAX_ALERTS)),
+        ("events", records.EVENT, (records.MAX_EVENTS,)),
+        ("errors", records.ERROR, (records.MAX_ERRORS,)),
+        # Distances to recent goals: a cache that follows from the terrain, not hashed.
+        ("fields", "i2", (records.FIELD_SLOTS, (GRID // 2) * (GRID // 2))),
+        ("field_goals", "i8", (records.FIELD_SLOTS,)),
+        ("unit_rules", rules.UNIT_RULE, (records.TYPE_LIMIT,)),
+        ("ability_rules", rules.ABILITY_RULE, (rules.ABILITY_LIMIT,)),
+        ("sources", "i8", (rules.ABILITY_LIMIT, rules.TYPE_SOURCES)),
+    ],
+    align=True,
+)
+_GRIDS = frozenset(
+    (
+        "visibility",
+        "detection",
+        "creep",
+        "power",
+        "occupied",
+        "pathable",
+        "placeable",
+        "height",
+    )
+)
 
 START_MINERALS = 50
 START_WORKERS = 12
@@ -26,6 +85,32 @@ _FIELD_HALF_SIZE, _GEYSER_HALF_SIZE = (1.0, 0.5), (1.5, 1.5)
 _ROCK_HALF_SIZE, _TOWER_HALF_SIZE = (3.0, 3.0), (1.0, 1.0)
 _WORKER_START = 0.55  # of the way from the town hall to a mineral field
 _SEED_MASK = 0x7FFFFFFFFFFFFFFF
+
+
+def new_state(width: int, height: int) -> World:
+    """Returns a world of this size, with its rules filled in and without units."""
+    state = np.zeros(1, STATE)
+    state["map_width"] = width
+    state["map_height"] = height
+    state["unit_rules"][0] = rules.unit_rules()
+    state["ability_rules"][0] = rules.ability_rules()
+    state["sources"][0] = rules.sources()
+    state["field_goals"] = -1
+    state["cargo"] = -1
+    units = state["units"][0]
+    for name in ("carrier", "addon", "host"):
+        units[name] = -1
+    units["life"] = -1
+    units["hurt_loop"] = records.LONG_AGO
+    views = {}
+    for name in World._fields[1:]:
+        view = state[name][0]
+        if name in _GRIDS:
+            view = view[..., :height, :width]
+        elif name == "walkable":
+            view = view[: height // 2, : width // 2]
+        views[name] = view
+    return World(state=state, **views)
 
 
 def _empty_world(game_map: maps.GameMap) -> World:
@@ -144,6 +229,9 @@ def new_world(
     rules.ability_rules()  # completes the unit rules, so it must come before their use
     world = _empty_world(game_map)
     world.clock[records.RNG] = np.int64(seed & _SEED_MASK)
+    watcher = world.players[WATCHER]
+    watcher["all_visible"] = 1
+    watcher["camera_x"], watcher["camera_y"] = game_map.width / 2, game_map.height / 2
     _put_neutrals(world, game_map)
     for index in range(2):
         player = index + 1

@@ -110,8 +110,9 @@ def _smart(w: State, row: int, command: Command) -> int:
         if unit.unit_type == ids.UNIT_SCV and target.health < target.health_max:
             return ids.ABILITY_REPAIR_SCV
         return ids.ABILITY_MOVE
-    if target.owner != OWNER_NEUTRAL and has_ability(w, row, ids.ABILITY_ATTACK):
-        return ids.ABILITY_ATTACK
+    if target.owner != OWNER_NEUTRAL:
+        attack = specific_ability(w, row, ids.ABILITY_ANY_ATTACK)
+        return attack if attack else ids.ABILITY_MOVE
     return ids.ABILITY_MOVE
 
 
@@ -237,6 +238,34 @@ def _make(w: State, row: int, ability: int, x: float, y: float) -> bool:
 
 
 @kernel
+def _is_instant(w: State, row: int, ability: int) -> bool:
+    """Returns whether the unit casts this spell without an order, while it goes on working."""
+    building = w.unit_rules[w.units[row].unit_type].structure != 0
+    return building or w.ability_rules[ability].target == TARGET_NONE
+
+
+@kernel
+def _cast_at_once(w: State, row: int, ability: int, command: Command) -> int:
+    """Casts a spell without an order, if its target is in range; returns SUCCESS or an error."""
+    unit = w.units[row]
+    rule = w.ability_rules[ability]
+    if rule.target == TARGET_NONE:
+        cast(w, row, ability, -1, 0.0, 0.0)
+        return action_results.SUCCESS
+    x, y, target, room = command.x, command.y, -1, 0.0
+    if command.target == TARGET_UNIT:
+        target = find(w, command.target_tag)
+        x, y = w.units[target].x, w.units[target].y
+        room = w.units[target].radius + unit.radius
+    dx, dy = x - unit.x, y - unit.y
+    reach = rule.range + room
+    if dx * dx + dy * dy > reach * reach:
+        return action_results.CANT_TARGET_THAT_UNIT
+    cast(w, row, ability, target, x, y)
+    return action_results.SUCCESS
+
+
+@kernel
 def _obey(w: State, row: int, ability: int, command: Command) -> int:
     """Lets one unit obey a command that it can obey. Returns SUCCESS, or an error.
 
@@ -248,9 +277,8 @@ def _obey(w: State, row: int, ability: int, command: Command) -> int:
     if _make(w, row, ability, x, y):
         return action_results.SUCCESS
     rule = w.ability_rules[ability]
-    if rule.kind == ids.KIND_SPELL and rule.target == TARGET_NONE:
-        cast(w, row, ability, -1, 0.0, 0.0)
-        return action_results.SUCCESS
+    if rule.kind == ids.KIND_SPELL and _is_instant(w, row, ability):
+        return _cast_at_once(w, row, ability, command)
     unit = w.units[row]
     if not command.queued:
         clear_orders(w, row)
@@ -345,6 +373,43 @@ def carry_out(w: State, command: Command) -> int:
     first = tags[0] if tags.shape[0] else 0
     log_error(w, command.player, command.ability, first, code)
     return code
+
+
+@kernel
+def command_error(w: State, command: Command) -> int:
+    """Returns SUCCESS if at least one unit could obey the command now, or the last reason."""
+    code = action_results.NOT_SUPPORTED
+    for tag in command.unit_tags:
+        row = find(w, tag)
+        if row >= 0 and w.units[row].owner != command.player:
+            code = action_results.YOU_CANT_CONTROL_THAT_UNIT
+            row = -1
+        own = _resolve(w, row, command) if row >= 0 else 0
+        if own == 0:
+            continue
+        if w.ability_rules[own].kind == ids.KIND_ARCHON:
+            return action_results.SUCCESS
+        code = order_error(w, row, own, command)
+        if code == action_results.SUCCESS:
+            return code
+    return code
+
+
+@kernel
+def command_ability(w: State, command: Command) -> int:
+    """Returns the specific ability by which the first unit that can obeys a general one.
+
+    Returns the command's own ability if it is specific already, or if no unit can obey.
+    """
+    if w.ability_rules[command.ability].kind != ids.KIND_NONE:
+        return command.ability
+    for tag in command.unit_tags:
+        row = find(w, tag)
+        if row >= 0 and w.units[row].owner == command.player:
+            own = _resolve(w, row, command)
+            if own:
+                return own
+    return command.ability
 
 
 @kernel

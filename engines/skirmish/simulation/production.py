@@ -6,6 +6,12 @@ training starts. A cancelled order is refunded in full, a building at three quar
 """
 
 from starmill.engines.skirmish.simulation import action_results, ids, records
+from starmill.engines.skirmish.simulation.accounts import (
+    cheats,
+    count_cancelled,
+    count_made,
+    count_upgrade,
+)
 from starmill.engines.skirmish.simulation.combat import set_levels
 from starmill.engines.skirmish.simulation.economy import (
     has_food,
@@ -16,6 +22,7 @@ from starmill.engines.skirmish.simulation.economy import (
 from starmill.engines.skirmish.simulation.movement import exit_point, walk
 from starmill.engines.skirmish.simulation.records import (
     CHANGED,
+    CHEAT_FAST_BUILD,
     EVENTS,
     LOOP,
     ROWS,
@@ -52,7 +59,7 @@ from starmill.schema.game_constants import TERRAN, ZERG
 WARP_IN_LOOPS = 112.0  # five seconds, at every pylon
 SITE_PROGRESS = 0.001  # of a building or warp-in when it begins
 SITE_HEALTH_GAIN = 0.9  # share of its health that a building gains while it is built
-CHRONO_RATE = 1.5
+CHRONO_RATE, CHEAT_RATE = 1.5, 10.0
 REACH = 0.4  # gap at which a worker can begin a building
 MERGE_GAP = 0.3  # gap at which two templars merge
 ADD_ON_X, ADD_ON_Y = 2.5, -0.5  # of an add-on's centre, from its building's
@@ -79,6 +86,13 @@ def send_to_rally(w: State, maker: int, row: int) -> None:
 
 
 @kernel
+def _alert_trained(w: State, owner: int, unit_type: int, x: float, y: float) -> None:
+    worker = w.unit_rules[unit_type].worker
+    kind = ids.ALERT_TRAIN_WORKER_COMPLETE if worker else ids.ALERT_TRAIN_UNIT_COMPLETE
+    alert(w, owner, kind, x, y)
+
+
+@kernel
 def _finish_training(w: State, row: int, unit_type: int) -> None:
     """Puts a trained unit beside its building and sends it to the rally point."""
     unit = w.units[row]
@@ -89,14 +103,7 @@ def _finish_training(w: State, row: int, unit_type: int) -> None:
     w.clock[CHANGED] = w.clock[LOOP]
     set_levels(w, product)
     send_to_rally(w, row, product)
-    worker = w.unit_rules[unit_type].worker
-    alert(
-        w,
-        unit.owner,
-        ids.ALERT_TRAIN_WORKER_COMPLETE if worker else ids.ALERT_TRAIN_UNIT_COMPLETE,
-        x,
-        y,
-    )
+    _alert_trained(w, unit.owner, unit_type, x, y)
 
 
 @kernel
@@ -106,6 +113,29 @@ def _finish_research(w: State, row: int, upgrade: int) -> None:
     w.upgrades[owner, upgrade] = 1
     w.researching[owner, upgrade] = 0
     w.clock[CHANGED] = w.clock[LOOP]
+    _refresh_units(w, owner)
+    log_event(w, records.EVENT_UPGRADED, row, 0)
+    if w.clock[EVENTS] > 0:
+        w.events[w.clock[EVENTS] - 1].unit_type = upgrade
+    kind = ids.ALERT_UPGRADE_COMPLETE
+    if w.unit_rules[w.units[row].unit_type].race == TERRAN:
+        kind = ids.ALERT_RESEARCH_COMPLETE
+    alert(w, owner, kind, w.units[row].x, w.units[row].y)
+
+
+@kernel
+def grant_upgrades(w: State, owner: int) -> None:
+    """Gives a player all upgrades that exist, as a debug command does."""
+    for ability in range(len(w.ability_rules)):
+        upgrade = w.ability_rules[ability].upgrade_made
+        if upgrade:
+            w.upgrades[owner, upgrade] = 1
+    _refresh_units(w, owner)
+
+
+@kernel
+def _refresh_units(w: State, owner: int) -> None:
+    """Updates the units that a new upgrade of their owner changes."""
     for other in range(w.clock[ROWS]):
         unit = w.units[other]
         if unit.alive and unit.owner == owner:
@@ -114,13 +144,6 @@ def _finish_research(w: State, row: int, upgrade: int) -> None:
             if health > unit.health_max and unit.build_progress >= 1.0:
                 unit.health += health - unit.health_max
                 unit.health_max = health
-    log_event(w, records.EVENT_UPGRADED, row, 0)
-    if w.clock[EVENTS] > 0:
-        w.events[w.clock[EVENTS] - 1].unit_type = upgrade
-    kind = ids.ALERT_UPGRADE_COMPLETE
-    if w.unit_rules[w.units[row].unit_type].race == TERRAN:
-        kind = ids.ALERT_RESEARCH_COMPLETE
-    alert(w, owner, kind, w.units[row].x, w.units[row].y)
 
 
 @kernel
@@ -141,6 +164,15 @@ def _start_training(w: State, row: int, index: int) -> bool:
 
 
 @kernel
+def _rate(w: State, row: int) -> float:
+    """Returns how many times as fast as usual a unit makes things."""
+    rate = CHRONO_RATE if has_buff(w, row, ids.BUFF_CHRONO_BOOST) else 1.0
+    if cheats(w, w.units[row].owner, CHEAT_FAST_BUILD):
+        rate *= CHEAT_RATE
+    return rate
+
+
+@kernel
 def work_queue(w: State, row: int) -> None:
     """Trains or researches for one loop: the first order, or the first two with a reactor."""
     unit = w.units[row]
@@ -150,7 +182,7 @@ def work_queue(w: State, row: int) -> None:
     at_a_time = 1
     if unit.addon >= 0 and w.units[unit.addon].build_progress >= 1.0:
         at_a_time = w.unit_rules[w.units[unit.addon].unit_type].add_on
-    rate = CHRONO_RATE if has_buff(w, row, ids.BUFF_CHRONO_BOOST) else 1.0
+    rate = _rate(w, row)
     index = 0
     for _ in range(at_a_time):
         if index >= unit.order_count:
@@ -164,11 +196,13 @@ def work_queue(w: State, row: int) -> None:
         unit.active = 1
         order.progress += rate / ability.loops
         if order.progress >= 1.0:
+            researched = order.ability  # the next order takes this one's place
             drop_order(w, row, index)
             if ability.kind == ids.KIND_TRAIN:
                 _finish_training(w, row, ability.makes)
             else:
                 _finish_research(w, row, ability.upgrade_made)
+                count_upgrade(w, unit.owner, researched)
         else:
             index += 1
 
@@ -181,6 +215,7 @@ def _finish_building(w: State, row: int) -> None:
     rule = w.unit_rules[unit.unit_type]
     unit.born_loop = w.clock[LOOP]
     set_levels(w, row)
+    count_made(w, unit.owner, unit.unit_type, 1)
     log_event(w, records.EVENT_FINISHED, row, 0)
     kind = ids.ALERT_ADD_ON_COMPLETE if rule.add_on else ids.ALERT_BUILDING_COMPLETE
     if not rule.structure:
@@ -213,7 +248,7 @@ def grow(w: State, row: int) -> None:
             return
     loops = rule.loops if rule.structure else WARP_IN_LOOPS
     before = unit.build_progress
-    unit.build_progress = min(before + 1.0 / loops, 1.0)
+    unit.build_progress = min(before + _rate(w, row) / loops, 1.0)
     gained = (unit.build_progress - before) * SITE_HEALTH_GAIN
     unit.health = min(unit.health + unit.health_max * gained, unit.health_max)
     unit.shield = min(unit.shield + unit.shield_max * gained, unit.shield_max)
@@ -331,8 +366,7 @@ def morph_order(w: State, row: int) -> bool:
             change_type(w, row, rule.cocoon)
             unit.next_type = rule.makes
     unit.active = 1
-    rate = CHRONO_RATE if has_buff(w, row, ids.BUFF_CHRONO_BOOST) else 1.0
-    order.progress += rate / max(rule.loops, 1.0)
+    order.progress += _rate(w, row) / max(rule.loops, 1.0)
     if order.progress < 1.0:
         return False
     change_type(w, row, rule.makes)
@@ -358,7 +392,7 @@ def hatch_order(w: State, row: int) -> bool:
     unit = w.units[row]
     order = w.orders[row, 0]
     rule = w.ability_rules[order.ability]
-    order.progress += 1.0 / rule.loops
+    order.progress += _rate(w, row) / rule.loops
     if order.progress < 1.0:
         return False
     hatchery = unit.host
@@ -382,14 +416,7 @@ def hatch_order(w: State, row: int) -> bool:
             if rally:
                 send_to_rally(w, maker, twin)
     unit.rally_kind = TARGET_NONE
-    worker = w.unit_rules[rule.makes].worker
-    alert(
-        w,
-        unit.owner,
-        ids.ALERT_TRAIN_WORKER_COMPLETE if worker else ids.ALERT_TRAIN_UNIT_COMPLETE,
-        unit.x,
-        unit.y,
-    )
+    _alert_trained(w, unit.owner, rule.makes, unit.x, unit.y)
     return False
 
 
@@ -454,6 +481,7 @@ def cancel_building(w: State, row: int) -> None:
     """Removes an unfinished building and refunds a part of its cost."""
     unit = w.units[row]
     refund_building(w, unit.owner, unit.unit_type)
+    count_cancelled(w, row)
     remove(w, row)
 
 

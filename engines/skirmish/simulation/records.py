@@ -24,7 +24,8 @@ MAX_SNAPSHOTS = 384
 MAX_ALERTS = 16
 MAX_EVENTS = 4096
 MAX_ERRORS = 256
-PLAYERS = 3  # rows 1 and 2 are the players; row 0 is unused so that ids index directly
+PLAYERS = 3  # rows 1 and 2 are the players, row 0 is who watches without playing
+WATCHER = 0  # sees the whole map and owns nothing
 TYPE_LIMIT = 2048  # raw unit type ids are below this
 UPGRADE_LIMIT = 320
 TAG_SHIFT = 18
@@ -37,6 +38,23 @@ DERIVED = frozenset(("state", "events", "errors"))
 
 OWNER_NEUTRAL = 16  # the players' own units have owner 1 or 2
 LONG_AGO = -10000  # a loop before the game
+# Categories of the score.
+(
+    CATEGORY_NONE,
+    CATEGORY_ARMY,
+    CATEGORY_ECONOMY,
+    CATEGORY_TECHNOLOGY,
+    CATEGORY_UPGRADE,
+) = range(5)
+CATEGORIES = 5
+RATE_LOOPS = 160  # between two updates of the collection rate
+# Cheats of a player, for tests of clients.
+CHEAT_GOD = 1  # its units take no damage
+CHEAT_FREE = 2  # everything costs nothing
+CHEAT_FOOD = 4  # supply does not matter
+CHEAT_TECH_TREE = 8  # nothing needs other buildings or upgrades
+CHEAT_FAST_BUILD = 16  # everything is made ten times as fast
+CHEAT_COOLDOWN = 32  # abilities have no cooldown
 # What an order, a command or a rally point aims at.
 TARGET_NONE, TARGET_POINT, TARGET_UNIT = 0, 1, 2
 # How far an order is. Gathering and patrolling have stages of their own.
@@ -191,11 +209,32 @@ PLAYER = np.dtype(
         ("lost_vespene", "i8"),
         ("killed_structures", "i8"),
         ("killed_units", "i8"),
+        # The score's values by category (CATEGORY_*), each in minerals and vespene. A Zerg
+        # building's value includes the drone.
+        ("killed_value", "i8", (CATEGORIES, 2)),
+        ("lost_value", "i8", (CATEGORIES, 2)),
+        (
+            "made_value",
+            "i8",
+            (CATEGORIES, 2),
+        ),  # units and upgrades that were ever finished
+        ("made_units_value", "i8"),
+        ("made_structures_value", "i8"),
+        ("killed_structures_value", "i8"),
+        ("killed_units_value", "i8"),
+        # Life, shields and energy, in this order.
+        ("damage_dealt", "f8", (3,)),
+        ("damage_taken", "f8", (3,)),
+        ("healed", "f8", (3,)),
+        ("collection_rate", "i8", (2,)),  # per minute, over the last RATE_LOOPS
+        ("collected_before", "i8", (2,)),  # at the last update of the rate
+        ("idle_production_count", "i8"),
         ("idle_production_loops", "i8"),
         ("idle_worker_loops", "i8"),
         ("alert_count", "i8"),
         ("left", "i8"),  # the player surrendered
         ("all_visible", "i8"),  # the player sees the whole map
+        ("cheats", "i8"),  # bit set of CHEAT_*, which debug commands switch
     ],
     align=True,
 )
@@ -241,7 +280,7 @@ ERROR = np.dtype(
     align=True,
 )
 
-# The record of type `world.STATE` that kernels work on: numba knows its fields, mypy does not.
+# The record of type `opening.STATE` that kernels work on: numba knows its fields, mypy does not.
 State = Any
 
 
@@ -273,7 +312,7 @@ class World(NamedTuple):
     """Views of all arrays of one game. Grids are [H, W] = [y, x], of the map's size.
 
     Attributes:
-        state: [1] world.STATE, what kernels take; every other field is a part of it.
+        state: [1] opening.STATE, what kernels take; every other field is a part of it.
         clock: [8] the game loop, rows in use of `units`, lengths of both logs, state of the
             random generator, last loop with income, production or destruction, flags, and the
             next path field to overwrite. Slots are named by LOOP, ROWS, ...

@@ -7,9 +7,12 @@ Changes nothing: `orders` does.
 import numpy as np
 
 from starmill.engines.skirmish.simulation import action_results, ids, rules
+from starmill.engines.skirmish.simulation.accounts import cheats
 from starmill.engines.skirmish.simulation.combat import can_see
 from starmill.engines.skirmish.simulation.economy import can_gather_at, has_food
 from starmill.engines.skirmish.simulation.records import (
+    CHEAT_FREE,
+    CHEAT_TECH_TREE,
     LOOP,
     MAX_ORDERS,
     OCCUPIED_BUILT,
@@ -48,11 +51,18 @@ def has_ability(w: State, row: int, ability: int) -> bool:
     if kind == ids.KIND_CANCEL_BUILDING:
         return unit.build_progress < 1.0 and type_rule.structure != 0
     if kind == ids.KIND_ATTACK:
-        armed = type_rule.ground_damage > 0 or type_rule.air_damage > 0
-        # For unarmed units of an army, an attack means a move, as the game's scan move does.
-        return armed or (type_rule.army != 0 and type_rule.speed > 0.0)
+        if type_rule.ground_damage > 0 or type_rule.air_damage > 0:
+            building = type_rule.structure != 0
+            own = ids.ABILITY_ATTACK_BUILDING if building else ids.ABILITY_ATTACK
+            return ability == own
+        # For unarmed units of an army, an attack means a move.
+        mobile = type_rule.army != 0 and type_rule.speed > 0.0
+        return ability == ids.ABILITY_SCAN_MOVE and mobile
     if kind == ids.KIND_STOP:
-        return type_rule.speed > 0.0 or type_rule.ground_damage > 0
+        fixed = type_rule.structure != 0 and type_rule.speed <= 0.0
+        own = ids.ABILITY_STOP_BUILDING if fixed else ids.ABILITY_STOP
+        can_stop = type_rule.speed > 0.0 or type_rule.ground_damage > 0
+        return ability == own and can_stop
     if kind == ids.KIND_MOVE or kind == ids.KIND_PATROL or kind == ids.KIND_HOLD:
         return type_rule.speed > 0.0
     return False
@@ -75,7 +85,11 @@ def specific_ability(w: State, row: int, ability: int) -> int:
     if ability <= 0 or ability >= rules.ABILITY_LIMIT:
         return 0
     if w.ability_rules[ability].kind != ids.KIND_NONE:
-        return ability if has_ability(w, row, ability) else 0
+        if has_ability(w, row, ability):
+            return ability
+        if w.ability_rules[ability].kind != ids.KIND_ATTACK:
+            return 0
+        ability = ids.ABILITY_ANY_ATTACK  # each unit attacks in its own way
     last = 0
     candidate = w.ability_rules[ability].first_specific
     while candidate:
@@ -93,6 +107,10 @@ def _tech_error(w: State, row: int, ability: int) -> int:
     rule = w.ability_rules[ability]
     unit = w.units[row]
     owner = unit.owner
+    if cheats(w, owner, CHEAT_TECH_TREE):
+        if _is_next_level(w, owner, ability):
+            return action_results.SUCCESS
+        return action_results.TECH_REQUIREMENTS_NOT_MET
     if rule.needs and w.counts[owner, rule.needs] == 0:
         if rule.kind == ids.KIND_BUILD:
             return action_results.BUILD_TECH_REQUIREMENTS_NOT_MET
@@ -115,9 +133,10 @@ def _cost_error(w: State, row: int, ability: int) -> int:
     rule = w.ability_rules[ability]
     unit = w.units[row]
     player = w.players[unit.owner]
-    if player.minerals < rule.minerals:
+    free = cheats(w, unit.owner, CHEAT_FREE)
+    if player.minerals < rule.minerals and not free:
         return action_results.NOT_ENOUGH_MINERALS
-    if player.vespene < rule.vespene:
+    if player.vespene < rule.vespene and not free:
         return action_results.NOT_ENOUGH_VESPENE
     if unit.energy < rule.energy:
         return action_results.NOT_ENOUGH_ENERGY
@@ -193,6 +212,12 @@ def _spell_error(w: State, row: int, ability: int, target: int) -> int:
     if spell == ids.SPELL_MULE:
         field = w.unit_rules[victim.unit_type].mineral_field
         return action_results.SUCCESS if field else action_results.MUST_TARGET_RESOURCES
+    if spell == ids.SPELL_LIFT:
+        kind = w.unit_rules[victim.unit_type]
+        heavy = kind.attributes & ids.ATTRIBUTE_MASSIVE or kind.structure
+        if own or heavy or victim.flying or victim.owner == OWNER_NEUTRAL:
+            return action_results.CANT_TARGET_THAT_UNIT
+        return action_results.SUCCESS
     if spell == ids.SPELL_DAMAGE or spell == ids.SPELL_FEEDBACK:
         return action_results.CANT_TARGET_THAT_UNIT if own else action_results.SUCCESS
     if not own or victim.build_progress < 1.0:

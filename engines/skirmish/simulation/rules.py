@@ -14,11 +14,13 @@ import numpy as np
 
 from starmill.engines.skirmish.simulation import ids, records
 from starmill.schema import vocab
-from starmill.schema.game_constants import LOOPS_PER_SECOND
+from starmill.schema.game_constants import LOOPS_PER_SECOND, ZERG
 
 ABILITY_LIMIT = 4600
 TYPE_SOURCES = 32  # unit types that can share an ability; 30 can cancel a queue
 
+_DRONE_MINERALS = 50
+_PRODUCING_KINDS = frozenset(("train", "warp", "research"))
 TARGETS = {
     "none": records.TARGET_NONE,
     "point": records.TARGET_POINT,
@@ -72,6 +74,8 @@ _FLAGS = (
 #   attack_up, armor_up, shield_up: upgrade id of level 1; levels 2 and 3 follow it.
 #   up0, up1: upgrades that add `up*_amount` to the statistic `up*_stat` (ids.STAT_*).
 #   gather, return_: a worker's abilities.
+#   value_minerals, value_vespene: what the score counts for it. category: records.CATEGORY_*.
+#   produces: 1 if it trains or researches something.
 UNIT_RULE = np.dtype(
     [
         (name, "f8")
@@ -117,9 +121,12 @@ UNIT_RULE = np.dtype(
             "up1_stat",
             "gather",
             "return_",
+            "value_minerals",
+            "value_vespene",
+            "category",
         )
     ]
-    + [(name, "i8") for name in (*_FLAGS, "known")],
+    + [(name, "i8") for name in (*_FLAGS, "known", "produces")],
     align=True,
 )
 # One ability. 0 means "none" in every field that holds an id.
@@ -268,7 +275,23 @@ def _fill_unit(rule: np.void, entry: dict[str, Any]) -> None:
     rule["structure"] = "structure" in entry["attributes"] and entry["race"] != 0
     fighter = rule["race"] and rule["food_halves"] and not rule["worker"]
     rule["army"] = bool(fighter) and not rule["structure"]
+    of_drone = rule["structure"] and rule["race"] == ZERG and rule["minerals"]
+    rule["value_minerals"] = rule["minerals"] + _DRONE_MINERALS * bool(of_drone)
+    rule["value_vespene"] = rule["vespene"]
+    rule["category"] = _category(rule)
     rule["known"] = 1
+
+
+def _category(rule: np.void) -> int:
+    """Returns the category in which the score counts a unit type."""
+    armed = rule["ground_damage"] > 0 or rule["air_damage"] > 0 or rule["capacity"]
+    if rule["worker"] or rule["town_hall"] or rule["gas_mine"] or rule["provides"]:
+        return records.CATEGORY_ECONOMY
+    if rule["army"] or (armed and rule["race"]):
+        return records.CATEGORY_ARMY
+    if rule["structure"] and not rule["tumor"]:
+        return records.CATEGORY_TECHNOLOGY
+    return records.CATEGORY_NONE
 
 
 def _fill_ability(rule: np.void, entry: dict[str, Any], units: np.ndarray) -> None:
@@ -339,6 +362,9 @@ def ability_rules() -> np.ndarray:
             autocasts += 1
             rule["autocast"] = autocasts
         rule["general"] = general
+        if entry["kind"] in _PRODUCING_KINDS:
+            for name in entry["by"]:
+                units[unit_id(name)]["produces"] = units[unit_id(name)]["structure"]
         if not general:
             continue
         if general in last:

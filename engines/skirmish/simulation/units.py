@@ -7,6 +7,12 @@ Every other kernel uses these. Knows the rule tables, but not how anything is pl
 import numpy as np
 
 from starmill.engines.skirmish.simulation import ids, records
+from starmill.engines.skirmish.simulation.accounts import (
+    count_change,
+    count_kill,
+    count_made,
+    is_player,
+)
 from starmill.engines.skirmish.simulation.records import (
     BLANK_ROW,
     CHANGED,
@@ -37,18 +43,6 @@ FACING_SOUTH = 4.712388980384690  # 3/2 pi: towards the viewer, as in the game
 STIM_SPEED, SLOW_SPEED, BOOST_SPEED, PRISMATIC_SPEED = 1.5, 0.5, 1.7, 0.6
 CREEP_SPEED, QUEEN_CREEP_SPEED = 1.3, 2.6
 SITE_HEALTH = 0.1  # share of its health that a new building site has
-
-
-@kernel
-def is_player(owner: int) -> bool:
-    """Returns whether an owner is one of the two players."""
-    return owner == 1 or owner == 2
-
-
-@kernel
-def opponent(player: int) -> int:
-    """Returns the other player."""
-    return 3 - player
 
 
 @kernel
@@ -323,6 +317,8 @@ def spawn(
     if rule.structure:
         _mark_footprint(w, row, True)
         w.clock[CHANGED] = w.clock[LOOP]
+    if progress >= 1.0:
+        count_made(w, owner, unit_type, 1)
     log_event(
         w, records.EVENT_BORN if progress >= 1.0 else records.EVENT_STARTED, row, 0
     )
@@ -336,6 +332,8 @@ def change_type(w: State, row: int, unit_type: int) -> None:
     share = unit.health / unit.health_max if unit.health_max > 0 else 1.0
     _mark_footprint(w, row, False)
     before_energy = unit.energy_max
+    if unit.build_progress >= 1.0:
+        count_change(w, unit.owner, unit.unit_type, unit_type)
     _set_type(w, row, unit_type)
     unit.health_max = max_health(w, unit.owner, unit_type)
     unit.health = unit.health_max * share
@@ -403,17 +401,7 @@ def _die(w: State, row: int, killer: int) -> None:
     """Scores a death and frees the row."""
     unit = w.units[row]
     rule = w.unit_rules[unit.unit_type]
-    if unit.hallucination == 0 and is_player(unit.owner):
-        loser = w.players[unit.owner]
-        loser.lost_minerals += rule.minerals
-        loser.lost_vespene += rule.vespene
-        winner = w.players[opponent(unit.owner)]
-        winner.killed_minerals += rule.minerals
-        winner.killed_vespene += rule.vespene
-        if rule.structure:
-            winner.killed_structures += 1
-        else:
-            winner.killed_units += 1
+    count_kill(w, row)
     if rule.rock:
         _clear_rock(w, row)
     w.clock[CHANGED] = w.clock[LOOP]

@@ -5,6 +5,7 @@ image under half a turn. Knows unit types, but no rules.
 """
 
 import dataclasses
+from collections.abc import Sequence
 
 from starmill.engines.skirmish.simulation import ids
 from starmill.engines.skirmish.simulation.maps.game_map import Base, Resource
@@ -27,7 +28,12 @@ MINERALS, MINERALS_SMALL, VESPENE = 1800, 900, 2250  # in a field, a small one, 
 
 
 def pair(
-    x: float, y: float, size: tuple[int, int], *, rich: bool = False
+    x: float,
+    y: float,
+    size: tuple[int, int],
+    *,
+    rich: bool = False,
+    geysers: Sequence[tuple[int, int]] = GEYSER_OFFSETS,
 ) -> tuple[Base, Base]:
     """Returns a base and its mirror image. Resources are on the side away from the map's centre.
 
@@ -36,15 +42,23 @@ def pair(
         y: likewise.
         size: of the map: width and height in cells.
         rich: whether its minerals and gas are rich.
+        geysers: offsets from the town hall, for a base with its back to the west and north.
     """
     flip_x = 1 if x < size[0] / 2 else -1
     flip_y = 1 if y >= size[1] / 2 else -1
-    base = Base(x=x, y=y, resources=_resources(x, y, flip_x, flip_y, rich=rich))
+    resources = _resources(x, y, flip_x, flip_y, rich=rich, geysers=geysers)
+    base = Base(x=x, y=y, resources=resources)
     return base, _mirrored(base, size)
 
 
 def _resources(
-    x: float, y: float, flip_x: int, flip_y: int, *, rich: bool
+    x: float,
+    y: float,
+    flip_x: int,
+    flip_y: int,
+    *,
+    rich: bool,
+    geysers: Sequence[tuple[int, int]],
 ) -> tuple[Resource, ...]:
     """Returns a base's mineral fields and geysers."""
     resources = []
@@ -59,7 +73,7 @@ def _resources(
                 minerals=MINERALS_SMALL if small else MINERALS,
             )
         )
-    for dx, dy in GEYSER_OFFSETS:
+    for dx, dy in geysers:
         resources.append(
             Resource(
                 unit_type=ids.UNIT_RICH_GEYSER if rich else ids.UNIT_GEYSER,

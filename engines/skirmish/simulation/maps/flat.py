@@ -19,6 +19,8 @@ SIZES = (32, 48, 64, 96, 128)  # of the flat maps, each way
 EMPTY_NAME, EMPTY_SIZE = "Empty128", 128
 _MAIN_INSET = 11.5  # of a start from the playable area's west and south edges
 _NATURAL_GAP = 24.0  # between a start and its natural base
+# One column nearer to the town hall than on other maps: pysc2's test of replays builds beside it.
+_GEYSERS = ((4, 7), (-7, -6))
 _NATURAL_SIZE = 64  # maps from this size on have natural bases
 _MINI_GAME_SIZE = 64  # of mini-games' maps, each way
 
@@ -69,7 +71,7 @@ def flat_map(size: int) -> GameMap:
     spots = [(corner, corner)]
     if size >= _NATURAL_SIZE:
         spots.append((corner + _NATURAL_GAP, corner))
-    pairs = [bases.pair(x, y, whole) for x, y in spots]
+    pairs = [bases.pair(x, y, whole, geysers=_GEYSERS) for x, y in spots]
     return _flat(
         f"Flat{size}",
         whole,

@@ -1,4 +1,4 @@
-"""Actions of every interface as inputs, and inputs as reported actions."""
+"""Actions of every interface as inputs."""
 
 import math
 
@@ -12,9 +12,7 @@ from starmill.engines.skirmish.simulation.game import (
     APPEND,
     RECALL,
     SET,
-    Autocast,
     CameraMove,
-    CommandError,
     ControlGroup,
     Select,
     UnitCommand,
@@ -111,7 +109,9 @@ def test_raw_commands_that_make_no_sense_are_refused(game, reader, command, resu
 def test_points_are_kept_on_the_map(game, reader):
     tags = _tags(game, "Marine")
     ((command,), _) = reader.read(_raw(ability_id=MOVE, tags=tags, point=(-9.0, 1e6)))
-    assert command.target_point == (0.0, float(game.map.height))
+    assert command.target_point == (0.0, game.map.height - 1 / 4096)
+    game.step([command])
+    assert not game.take_errors()
     action = sc2api_pb2.Action()
     center = action.action_raw.camera_move.center_world_space
     center.x, center.y = 1e6, -1e6
@@ -212,32 +212,13 @@ def test_a_recalled_group_is_the_selection_of_later_actions(game, reader):
     assert reader.selection() == tags
 
 
-def test_reported_actions_read_back_as_the_same_inputs(game, reader):
+def test_what_cannot_be_carried_out_is_refused_at_once(game, reader):
     tags = _tags(game, "Marine")
-    inputs = [
-        UnitCommand(1, MOVE, tags, target_point=(50.5, 40.25), queued=True),
-        UnitCommand(1, 23, tags, _tags(game, "Zergling", 2)[0]),
-        UnitCommand(1, 4, tags),
-        Autocast(1, 31, tags),
-        CameraMove(1, 50.5, 40.25),
-        ControlGroup(1, 7, SET),
-    ]
-    reports = action_reader.reported([(9, item) for item in inputs])
-    assert [action.game_loop for action in reports] == [9] * len(inputs)
-    read = [item for action in reports for item in reader.read(action)[0]]
-    assert read == inputs
-    # The protocol reports no selections of raw players.
-    assert action_reader.reported([(9, Select(1, tags))]) == []
-
-
-def test_only_own_refusals_are_reported_and_unknown_codes_are_errors():
-    refused = [
-        CommandError(loop=5, player=1, ability_id=MOVE, tag=7, code=9),
-        CommandError(loop=5, player=2, ability_id=MOVE, tag=8, code=9),
-        CommandError(loop=5, player=1, ability_id=MOVE, tag=9, code=10**6),
-    ]
-    reports = action_reader.reported_errors(refused, 1)
-    assert [(r.unit_tag, r.result) for r in reports] == [
-        (7, 9),
-        (9, action_results.ERROR),
-    ]
+    stim = _raw(ability_id=380, tags=tags)
+    assert reader.read(stim) == ([], action_results.TECH_REQUIREMENTS_NOT_MET)
+    train = _raw(ability_id=524, tags=tags)
+    assert reader.read(train) == ([], action_results.NOT_SUPPORTED)
+    game.world.players["minerals"][1] = 10
+    hall = _tags(game, "CommandCenter")
+    train = _raw(ability_id=524, tags=hall)
+    assert reader.read(train) == ([], action_results.NOT_ENOUGH_MINERALS)

@@ -1,10 +1,17 @@
+"""Debug commands as inputs: they change the game on the next loop, and replays hold them."""
+
 import pytest
 
 from starmill.converters.protos import debug_pb2
 from starmill.engines.skirmish import versions
-from starmill.engines.skirmish.server import debug_commands, live_game
+from starmill.engines.skirmish.replays import reader
+from starmill.engines.skirmish.server import (
+    debug_commands,
+    live_game,
+    replay_playback,
+)
 from starmill.engines.skirmish.simulation import rules
-from starmill.schema import errors
+from tests.factories import games
 
 
 @pytest.fixture
@@ -19,8 +26,8 @@ def play():
     return live_game.LiveGame(setup, 1, versions.LATEST)
 
 
-def _command(**fields):
-    return debug_pb2.DebugCommand(**fields)
+def _apply(play, **fields):
+    debug_commands.apply(play, debug_pb2.DebugCommand(**fields))
 
 
 def _units(play, kind, owner=1):
@@ -29,47 +36,66 @@ def _units(play, kind, owner=1):
     return units[match & (units["unit_type"] == rules.unit_id(kind))]
 
 
-def test_resources_and_sight_change_the_game(play):
-    before = play.game.world.players[1].copy()
-    assert debug_commands.apply(play, _command(game_state=debug_pb2.all_resources))
-    assert debug_commands.apply(play, _command(game_state=debug_pb2.minerals))
-    assert debug_commands.apply(play, _command(game_state=debug_pb2.show_map))
-    after = play.game.world.players[1]
-    assert after["minerals"] - before["minerals"] == 10_000
-    assert after["vespene"] - before["vespene"] == 5_000
-    assert after["all_visible"] == 1
-    debug_commands.apply(play, _command(game_state=debug_pb2.show_map))
-    assert play.game.world.players[1]["all_visible"] == 0
-
-
-def test_units_are_created_changed_and_killed(play):
+def _create(play, kind, quantity, owner=1):
     create = debug_pb2.DebugCreateUnit(
-        unit_type=rules.unit_id("Marine"), owner=1, quantity=3
+        unit_type=rules.unit_id(kind), owner=owner, quantity=quantity
     )
     create.pos.x, create.pos.y = 60.0, 60.0
-    assert debug_commands.apply(play, _command(create_unit=create))
-    marines = _units(play, "Marine")
-    assert len(marines) == 3
-    first = int(marines["tag"][0])
-    value = debug_pb2.DebugSetUnitValue(
-        unit_tag=first, unit_value=debug_pb2.DebugSetUnitValue.Life, value=7.5
-    )
-    debug_commands.apply(play, _command(unit_value=value))
-    value.value = 1e9
-    value.unit_tag = int(marines["tag"][1])
-    debug_commands.apply(play, _command(unit_value=value))
-    assert sorted(_units(play, "Marine")["health"].tolist()) == [7.5, 45.0, 45.0]
-    kill = debug_pb2.DebugKillUnit(tag=[first, 1 << 40])
-    assert debug_commands.apply(play, _command(kill_unit=kill))
+    _apply(play, create_unit=create)
+
+
+def test_units_are_created_changed_and_killed_on_the_next_loop(play):
+    _create(play, "Marine", 3)
+    assert not len(_units(play, "Marine"))
+    play.step(1)
+    tags = [int(tag) for tag in _units(play, "Marine")["tag"]]
+    values = debug_pb2.DebugSetUnitValue
+    for tag, value in zip(tags, (7.5, 1e9, 20.0), strict=True):
+        change = values(unit_tag=tag, unit_value=values.Life, value=value)
+        _apply(play, unit_value=change)
+    play.step(1)
+    assert sorted(_units(play, "Marine")["health"].tolist()) == [7.5, 20.0, 45.0]
+    _apply(play, kill_unit=debug_pb2.DebugKillUnit(tag=[tags[0], 1 << 40]))
+    play.step(1)
     assert len(_units(play, "Marine")) == 2
 
 
-def test_units_that_do_not_exist_are_not_created(play):
-    count = int(play.game.world.units["alive"].sum())
-    for unit_type, owner in ((0, 1), (10**6, 1), (rules.unit_id("Marine"), 3)):
-        create = debug_pb2.DebugCreateUnit(unit_type=unit_type, owner=owner, quantity=1)
-        debug_commands.apply(play, _command(create_unit=create))
-    assert int(play.game.world.units["alive"].sum()) == count
+def test_kills_of_many_units_fit_into_the_replays_events(play):
+    _create(play, "Marine", 100)
+    play.step(1)
+    tags = [int(tag) for tag in _units(play, "Marine")["tag"]]
+    _apply(play, kill_unit=debug_pb2.DebugKillUnit(tag=tags))
+    play.step(1)
+    assert not len(_units(play, "Marine"))
+    assert reader.read(play.replay())
+
+
+def test_a_replay_plays_the_changed_game_again(play):
+    _apply(play, game_state=debug_pb2.all_resources)
+    _apply(play, game_state=debug_pb2.god)
+    _create(play, "SiegeTank", 2)
+    _create(play, "Zergling", 6, owner=2)
+    play.step(300)
+    recording = reader.read(play.replay())
+    again = replay_playback.ReplayPlayback(recording, 1)
+    again.step(300)
+    assert again.game.state_digest() == recording.end_digest
+    assert again.game.world.players[1]["minerals"] > 5000
+
+
+def test_both_processes_follow_a_debug_command(linked_clients):
+    host, guest = linked_clients
+    request = games.sc2api_pb2.RequestDebug()
+    create = request.debug.add().create_unit
+    create.unit_type, create.owner, create.quantity = 48, 2, 4
+    create.pos.x = create.pos.y = 60.0
+    host.ask(debug=request)
+    games.both(lambda: host.step(4), lambda: guest.step(4))
+    for client in (host, guest):
+        units = client.session._play.game.world.units
+        assert (units["unit_type"][units["alive"] == 1] == 48).sum() == 4
+    digests = {c.session._play.game.state_digest() for c in (host, guest)}
+    assert len(digests) == 1
 
 
 @pytest.mark.parametrize(
@@ -80,19 +106,14 @@ def test_units_that_do_not_exist_are_not_created(play):
     ],
 )
 def test_the_game_ends_as_ordered_and_has_a_replay(play, end, result):
-    command = _command(end_game=debug_pb2.DebugEndGame(end_result=end))
-    assert not debug_commands.apply(play, command)
+    _apply(play, end_game=debug_pb2.DebugEndGame(end_result=end))
     assert play.results == result
     assert play.replay()
 
 
 def test_drawings_change_nothing(play):
     digest = play.game.state_digest()
-    assert not debug_commands.apply(play, _command(draw=debug_pb2.DebugDraw()))
+    _apply(play, draw=debug_pb2.DebugDraw())
     assert play.game.state_digest() == digest
-
-
-def test_a_game_that_was_changed_has_no_replay(play):
-    play.touched |= debug_commands.apply(play, _command(game_state=debug_pb2.minerals))
-    with pytest.raises(errors.EngineError, match="debug commands changed the game"):
-        play.replay()
+    play.step(1)
+    assert not play.take_played()

@@ -1,7 +1,6 @@
 """Two sessions joined by a port play one game."""
 
 import socket
-import threading
 
 import pytest
 
@@ -97,48 +96,6 @@ def test_nobody_to_join_is_an_error(free_port):
         lockstep.host("127.0.0.1", free_port, timeout_seconds=0.1)
 
 
-def _both(first, second):
-    """Runs two calls at once, as two clients would; returns their results."""
-    results = [None, None]
-
-    def call(index, function):
-        results[index] = function()
-
-    threads = [
-        threading.Thread(target=call, args=pair) for pair in enumerate((first, second))
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(120)
-    return results
-
-
-@pytest.fixture
-def pair(free_port):
-    host, guest = games.LocalClient(), games.LocalClient()
-    create = sc2api_pb2.RequestCreateGame(
-        local_map=sc2api_pb2.LocalMap(map_path="Melee/Simple64.SC2Map"),
-        player_setup=[sc2api_pb2.PlayerSetup(type=sc2api_pb2.Participant)] * 2,
-        random_seed=9,
-    )
-    assert not host.ask(create_game=create).create_game.HasField("error")
-
-    def join(client, race):
-        request = sc2api_pb2.RequestJoinGame(
-            race=race, options=games.replay_options(), player_name=f"race {race}"
-        )
-        request.server_ports.game_port = free_port
-        request.server_ports.base_port = free_port
-        return client.ask(join_game=request).join_game
-
-    answers = _both(lambda: join(host, 1), lambda: join(guest, 3))
-    assert [answer.player_id for answer in answers] == [1, 2]
-    yield host, guest
-    host.session.close()
-    guest.session.close()
-
-
 def _move(client, unit_type):
     seen = client.observe().observation.raw_data.units
     worker = next(u for u in seen if u.unit_type == unit_type and u.alliance == 1)
@@ -151,24 +108,40 @@ def _move(client, unit_type):
     client.ask(action=sc2api_pb2.RequestAction(actions=[action]))
 
 
-def test_both_processes_have_the_same_game(pair):
-    host, guest = pair
+def test_both_processes_have_the_same_game(linked_clients):
+    host, guest = linked_clients
     _move(host, 45)
     _move(guest, 84)
-    _both(lambda: host.step(40), lambda: [guest.step(8) for _ in range(5)])
-    games_now = [client.session._play.game for client in pair]
+    games.both(lambda: host.step(40), lambda: [guest.step(8) for _ in range(5)])
+    games_now = [client.session._play.game for client in linked_clients]
     assert games_now[0].loop == games_now[1].loop == 40
     assert games_now[0].state_digest() == games_now[1].state_digest()
-    infos = [c.ask(game_info=sc2api_pb2.RequestGameInfo()).game_info for c in pair]
+    infos = [
+        c.ask(game_info=sc2api_pb2.RequestGameInfo()).game_info for c in linked_clients
+    ]
     assert [p.player_name for p in infos[0].player_info] == ["race 1", "race 3"]
     assert infos[0].player_info[1].race_requested == 3
-    replays = [c.ask(save_replay=sc2api_pb2.RequestSaveReplay()) for c in pair]
+    replays = [
+        c.ask(save_replay=sc2api_pb2.RequestSaveReplay()) for c in linked_clients
+    ]
     assert replays[0].save_replay.data == replays[1].save_replay.data
 
 
-def test_the_one_who_leaves_loses(pair):
-    host, guest = pair
-    _both(lambda: host.step(16), lambda: guest.step(16))
+def test_an_action_is_played_one_loop_later_than_against_the_computer(linked_clients):
+    host, guest = linked_clients
+    games.both(lambda: host.step(4), lambda: guest.step(4))
+    host.observe()
+    _move(host, 45)
+    games.both(host.step, guest.step)
+    assert not host.observe().actions
+    games.both(host.step, guest.step)
+    (action,) = host.observe().actions
+    assert action.game_loop == 5  # it was given on loop 4
+
+
+def test_the_one_who_leaves_loses(linked_clients):
+    host, guest = linked_clients
+    games.both(lambda: host.step(16), lambda: guest.step(16))
     guest.ask(leave_game=sc2api_pb2.RequestLeaveGame())
     host.step(8)
     assert host.status == ENDED
@@ -176,9 +149,9 @@ def test_the_one_who_leaves_loses(pair):
     assert results == {1: sc2api_pb2.Victory, 2: sc2api_pb2.Defeat}
 
 
-def test_a_broken_connection_ends_the_game(pair):
-    host, guest = pair
-    _both(lambda: host.step(4), lambda: guest.step(4))
+def test_a_broken_connection_ends_the_game(linked_clients):
+    host, guest = linked_clients
+    games.both(lambda: host.step(4), lambda: guest.step(4))
     host.session.close()
     guest.step(8)
     assert guest.status == ENDED

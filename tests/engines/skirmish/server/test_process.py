@@ -1,6 +1,10 @@
 """The process: its entry point, its flags, its socket, and how it ends."""
 
 import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 
@@ -73,12 +77,47 @@ def test_the_process_answers_pings_replays_and_nonsense(free_port):
         assert running.process.wait(20) == 0
 
 
-def test_the_process_exits_when_its_client_goes_or_a_signal_comes(free_port):
+def test_a_client_may_leave_and_another_goes_on(free_port):
     with games.Process(free_port) as running:
         running.connect()
-        running.ask(ping=sc2api_pb2.RequestPing())
+        start = sc2api_pb2.RequestStartReplay(
+            replay_data=games.played().replay,
+            observed_player_id=1,
+            options=games.replay_options(),
+        )
+        running.ask(start_replay=start)
+        running.ask(step=sc2api_pb2.RequestStep(count=7))
         running.socket.close()
+        running.connect()
+        assert running.ask(ping=sc2api_pb2.RequestPing()).status == IN_REPLAY
+        seen = running.ask(observation=sc2api_pb2.RequestObservation())
+        assert seen.observation.observation.game_loop == 7
+        running.ask(quit=sc2api_pb2.RequestQuit())
         assert running.process.wait(20) == 0
+
+
+def test_the_process_exits_when_its_client_and_its_parent_are_gone(free_port):
+    # The child of this shell starts the game and ends at once.
+    script = (
+        f"{sys.executable} -m starmill.engines.skirmish.server.process "
+        f"-listen 127.0.0.1 -port {free_port} & echo $!; sleep 3"
+    )
+    parent = subprocess.Popen(["sh", "-c", script], stdout=subprocess.PIPE, text=True)
+    pid = int(parent.stdout.readline())
+    client = games.Process.attached(free_port)
+    with client:
+        client.connect()
+        client.ask(ping=sc2api_pb2.RequestPing())
+        parent.stdout.close()
+        parent.wait(20)
+        client.socket.close()
+        deadline = time.monotonic() + 20
+        while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
+            time.sleep(0.1)
+    assert not Path(f"/proc/{pid}").exists()
+
+
+def test_the_process_exits_when_a_signal_comes(free_port):
     with games.Process(free_port) as running:
         running.connect()
         running.process.send_signal(signal.SIGTERM)

@@ -7,7 +7,7 @@ import pytest
 
 from starmill.converters.protos import common_pb2, raw_pb2, sc2api_pb2
 from starmill.engines.skirmish.server import session
-from starmill.engines.skirmish.simulation import game
+from starmill.engines.skirmish.simulation import game, rules
 from tests.factories import games
 
 LAUNCHED, INIT, IN_GAME, IN_REPLAY, ENDED = range(1, 6)
@@ -59,6 +59,11 @@ def test_a_step_of_0_changes_nothing(client, played):
     assert client.observe().observation == before.observation
 
 
+def _general(ability):
+    """Returns the general id of an ability: reports name the units' own abilities."""
+    return int(rules.ability_rules()["general"][ability]) or ability
+
+
 @pytest.mark.parametrize("player", [1, 2])
 def test_actions_are_reported_on_the_loop_after_theirs(client, played, player):
     client.start_replay(played.replay, player)
@@ -70,7 +75,7 @@ def test_actions_are_reported_on_the_loop_after_theirs(client, played, player):
             command = action.action_raw.unit_command
             if action.action_raw.HasField("unit_command"):
                 reported.setdefault(loop, []).append(
-                    (command.ability_id, tuple(command.unit_tags))
+                    (_general(command.ability_id), tuple(command.unit_tags))
                 )
     expected = {}
     for loop, items in played.inputs.items():
@@ -81,7 +86,7 @@ def test_actions_are_reported_on_the_loop_after_theirs(client, played, player):
                 and loop < 400
             ):
                 expected.setdefault(loop + 1, []).append(
-                    (item.ability_id, item.unit_tags)
+                    (_general(item.ability_id), item.unit_tags)
                 )
     assert expected
     assert reported == expected
@@ -189,8 +194,73 @@ def test_a_game_against_the_computer(client):
     moved = next(u for u in seen.observation.raw_data.units if u.tag == worker.tag)
     assert moved.orders[0].ability_id == 16
     assert moved.is_selected
-    client.step(8)
+    client.step(1)
+    # The game itself centres the camera on loop 1, as the real game does.
+    (centring,) = client.observe().actions
+    assert centring.game_loop == 1
+    camera = centring.action_raw.camera_move.center_world_space
+    hall = next(u for u in seen.observation.raw_data.units if u.unit_type == 18)
+    assert (camera.x, camera.y) == (hall.pos.x, hall.pos.y)
+    client.step(7)
     assert not client.observe().actions
+
+
+def _command(client, unit_type, ability, *, point=None, **options):
+    seen = client.observe().observation.raw_data.units
+    unit = next(u for u in seen if u.unit_type == unit_type and u.alliance == 1)
+    command = raw_pb2.ActionRawUnitCommand(ability_id=ability, unit_tags=[unit.tag])
+    if point is not None:
+        command.target_world_space_pos.x, command.target_world_space_pos.y = point
+    action = sc2api_pb2.Action(action_raw=raw_pb2.ActionRaw(unit_command=command))
+    answer = client.ask(action=sc2api_pb2.RequestAction(actions=[action])).action
+    return unit.tag, list(answer.result)
+
+
+def test_refused_commands_are_answered_at_once_and_not_played(client):
+    client.create()
+    _, results = _command(client, 45, 380)  # stim of a worker
+    assert results == [2]
+    client.step()
+    seen = client.observe()
+    assert not seen.action_errors
+    assert not seen.actions
+
+
+def test_what_fails_later_is_an_action_error(client):
+    client.create()
+    client.step()
+    client.observe()
+    for _ in range(2):  # the money is enough for one
+        assert _command(client, 18, 524)[1] == [1]
+    client.step()
+    (error,) = client.observe().action_errors
+    assert (error.ability_id, error.result) == (524, 9)
+
+
+@pytest.mark.parametrize("affects", [True, False])
+def test_raw_commands_change_the_selection_only_if_they_may(client, affects):
+    client.create(raw_affects_selection=affects)
+    hall, _ = _command(client, 18, 524)
+    client.step()
+    worker, _ = _command(client, 45, 16, point=(40.0, 40.0))
+    client.step()
+    units = client.observe().observation.raw_data.units
+    selected = {unit.tag for unit in units if unit.is_selected}
+    assert selected == ({worker} if affects else set())
+    assert next(u for u in units if u.tag == worker).orders[0].ability_id == 16
+    reported = [a for a in client.observe().actions if a.action_raw.unit_command]
+    assert len(reported) <= 2
+
+
+def test_a_hidden_unit_is_listed_without_details_if_the_client_asks(client):
+    client.create()
+    enemies = [
+        unit
+        for unit in client.observe(disable_fog=True).observation.raw_data.units
+        if unit.alliance == 4
+    ]
+    assert len(enemies) >= 13
+    assert {(u.display_type, u.cloak, u.health) for u in enemies} == {(3, 0, 0.0)}
 
 
 @pytest.mark.parametrize("build", [sc2api_pb2.Rush, sc2api_pb2.Air])

@@ -120,3 +120,46 @@ def test_a_medivac_heals_and_pays_with_energy() -> None:
     assert arena.unit(game, hellion, "health") == 20.0  # not biological
     spent = 100.0 + 60 * 0.7875 / 22.4 - arena.unit(game, medivac, "energy")
     assert spent == pytest.approx(25 / 3, abs=0.3)
+
+
+def test_a_phoenix_holds_a_unit_up_until_it_does_something_else() -> None:
+    game = arena.new_game(home=3, away=3)
+    phoenix = arena.put(game, "Phoenix", 1, X, Y)
+    stalker = arena.put(game, "Stalker", 2, X + 3, Y)
+    arena.look(game)
+    arena.command(game, 1, "Effect_GravitonBeam", [phoenix], target=stalker)
+    game.advance(30)
+    assert game.world.buffs["id"][stalker, 0] == 5
+    assert arena.unit(game, stalker, "flying") == 1
+    assert arena.unit(game, phoenix, "energy") == pytest.approx(1.1, abs=0.1)
+    # It can neither move nor shoot.
+    arena.command(game, 2, "Move_Move", [stalker], point=(X + 9, Y))
+    game.advance(20)
+    assert arena.unit(game, stalker, "x") == X + 3
+    arena.command(game, 1, "Move_Move", [phoenix], point=(X - 4, Y))
+    game.advance(2)
+    assert arena.unit(game, stalker, "buff_count") == 0
+    assert arena.unit(game, stalker, "flying") == 0
+
+
+def test_the_beam_ends_after_ten_seconds() -> None:
+    game = arena.new_game(home=3, away=3)
+    phoenix = arena.put(game, "Phoenix", 1, X, Y)
+    stalker = arena.put(game, "Stalker", 2, X + 3, Y)
+    arena.look(game)
+    arena.command(game, 1, "Effect_GravitonBeam", [phoenix], target=stalker)
+    game.advance(222)
+    assert arena.unit(game, stalker, "flying") == 1
+    game.advance(4)
+    assert arena.unit(game, stalker, "flying") == 0
+    assert arena.unit(game, phoenix, "order_count") == 0
+
+
+@pytest.mark.parametrize("kind", ["Colossus", "Phoenix", "Pylon"])
+def test_what_the_beam_cannot_hold(kind: str) -> None:
+    game = arena.new_game(home=3, away=3)
+    phoenix = arena.put(game, "Phoenix", 1, X, Y)
+    target = arena.put(game, kind, 2, X + 3, Y)
+    arena.look(game)
+    arena.command(game, 1, "Effect_GravitonBeam", [phoenix], target=target)
+    assert [error.code for error in game.take_errors()] == [36]

@@ -79,3 +79,25 @@ def test_height_follows_the_ground() -> None:
     assert arena.unit(game, medivac, "z") == (143 - 127) / 8 + 3.75
     low = arena.put(game, "Marine", 1, X, Y)
     assert arena.unit(game, low, "z") == (111 - 127) / 8
+
+
+@pytest.mark.parametrize("ability", ["Move_Move", "Attack_Attack"])
+def test_single_units_arrive_exactly_where_they_were_sent(ability: str) -> None:
+    game = arena.new_game(home=3)
+    zealot = arena.put(game, "Zealot", 1, X, Y)
+    observer = arena.put(game, "Observer", 1, X, Y)
+    point = (X + 2.125, Y - 1.75)
+    arena.command(game, 1, ability, [zealot, observer], point=point)
+    game.advance(40)
+    for row in (zealot, observer):
+        assert (arena.unit(game, row, "x"), arena.unit(game, row, "y")) == point
+        assert arena.unit(game, row, "order_count") == 0
+
+
+def test_who_flies_to_the_edge_stops_at_it() -> None:
+    game = arena.new_game()
+    medivac = arena.put(game, "Medivac", 1, 6.0, Y)
+    arena.command(game, 1, "Move_Move", [medivac], point=(0.0, Y))
+    game.advance(80)
+    assert arena.unit(game, medivac, "x") == 2.0
+    assert arena.unit(game, medivac, "order_count") == 0

@@ -7,7 +7,15 @@ from tests.factories import arena
 
 X, Y = arena.OPEN
 # Ability ids of the game.
-SMART, MOVE, ATTACK, GATHER_SCV, RETURN_SCV, REPAIR_SCV = 1, 16, 23, 295, 296, 316
+SMART, MOVE, SCAN_MOVE, ATTACK, GATHER_SCV, RETURN_SCV, REPAIR_SCV = (
+    1,
+    16,
+    19,
+    23,
+    295,
+    296,
+    316,
+)
 
 
 def _abilities(game: Game, row: int) -> list[int]:
@@ -51,7 +59,7 @@ def _set_up(game: Game, what: str) -> int:
         ("Marine", "Zergling", ATTACK),
         ("Marine", "Bunker", SMART),  # get in
         ("Marine", "Barracks", MOVE),
-        ("Medivac", "Zergling", ATTACK),  # goes along with the army
+        ("Medivac", "Zergling", SCAN_MOVE),  # goes along with the army
     ],
 )
 def test_what_a_right_click_means(unit: str, clicked: str, ability: int) -> None:

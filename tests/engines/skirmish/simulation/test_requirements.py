@@ -9,6 +9,7 @@ from starmill.engines.skirmish.simulation.game import Game, UnitCommand
 from tests.factories import arena
 
 X, Y = arena.OPEN
+ATTACKS = ("Attack_Attack", "Attack_AttackBuilding", "Scan_Move")
 # Codes of the protocol's ActionResult.
 NOT_SUPPORTED, ERROR, CANT_QUEUE, COOLDOWN, QUEUE_IS_FULL = 2, 3, 4, 6, 7
 NO_MINERALS, NO_VESPENE, NO_FOOD, NO_LIFE, NO_ENERGY = 9, 10, 13, 15, 17
@@ -262,12 +263,55 @@ def test_what_a_marine_can_do() -> None:
     marine = arena.put(game, "Marine", 1, X, Y)
     always = {
         *("Smart", "Move_Move", "Patrol_Patrol", "HoldPosition_Hold"),
-        *("Stop_Stop", "Stop_Building", "Scan_Move"),
-        *("Attack_Attack", "Attack_AttackBuilding"),
+        *("Stop_Stop", "Attack_Attack"),
     }
     assert _names(game, marine) == always
     game.world.upgrades[1, 15] = 1
     assert _names(game, marine) == {*always, "Effect_Stim_Marine"}
+
+
+@pytest.mark.parametrize(
+    ("unit", "attack"),
+    [
+        ("Zealot", "Attack_Attack"),
+        ("Observer", "Scan_Move"),
+        ("PhotonCannon", "Attack_AttackBuilding"),
+        ("Probe", "Attack_Attack"),
+        ("Pylon", None),
+    ],
+)
+def test_each_unit_attacks_in_one_way(unit: str, attack: str | None) -> None:
+    game = arena.new_game(home=3)
+    row = arena.put(game, unit, 1, X, Y)
+    attacks = {name for name in _names(game, row) if name in ATTACKS}
+    assert attacks == ({attack} if attack else set())
+    if attack and unit != "PhotonCannon":  # it has no power
+        tags = (arena.tag(game, row),)
+        game.step([UnitCommand(1, 3674, tags, target_point=(X + 4, Y))])
+        assert game.world.orders["ability"][row, 0] == rules.ability_id(attack)
+        assert game.command_ability(UnitCommand(1, 3674, tags)) == (
+            rules.ability_id(attack)
+        )
+
+
+def test_a_command_is_checked_before_it_is_carried_out() -> None:
+    game = arena.new_game()
+    marine = arena.put(game, "Marine", 1, X, Y)
+    hall = arena.tag(game, arena.rows_of(game, "CommandCenter", 1)[0])
+    tags = (arena.tag(game, marine),)
+    train = UnitCommand(1, rules.ability_id("Train_SCV"), (hall,))
+    before = game.state_digest()
+    assert game.command_error(UnitCommand(1, 16, tags, target_point=(X, Y))) == 1
+    assert game.command_error(train) == 1
+    assert game.state_digest() == before
+    stim = UnitCommand(1, rules.ability_id("Effect_Stim_Marine"), tags)
+    assert game.command_error(stim) == TECH
+    burrow = UnitCommand(1, rules.ability_id("BurrowDown_Roach"), tags)
+    assert game.command_error(burrow) == NOT_SUPPORTED
+    far = UnitCommand(1, 16, tags, target_point=(1e9, 0.0))
+    assert game.command_error(far) == ERROR
+    game.world.players[1]["minerals"] = 10
+    assert game.command_error(train) == NO_MINERALS
 
 
 def test_what_an_unfinished_building_can_do() -> None:
