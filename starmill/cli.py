@@ -5,6 +5,7 @@ Each sub-command is a module in `starmill/commands/`. Only the requested one is 
 Exit codes: 0 done, 1 finished with problems that are listed, 2 could not start.
 """
 
+import _thread
 import argparse
 import difflib
 import errno
@@ -14,6 +15,7 @@ import os
 import re
 import select
 import sys
+import threading
 from collections.abc import Iterable, Sequence
 from typing import NoReturn, Protocol
 
@@ -23,6 +25,7 @@ from starmill.version import __version__
 
 _FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 _EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells report it
+_REPEAT_SECONDS = 0.1
 _EXIT_CLOSED_PIPE = 141  # 128 + SIGPIPE
 
 # name -> (module in starmill.commands, one-line summary), in the order of a user's work
@@ -143,8 +146,29 @@ def _configure_logging() -> None:
         handler.addFilter(lambda record: "apitools not found" not in str(record.msg))
 
 
+def _repeat_lost_interrupts() -> None:
+    """Interrupts again if Ctrl-C arrives where Python drops exceptions.
+
+    An exception in a garbage collector's callback or in `__del__` is reported and forgotten, and
+    JAX registers such a callback. The command would run to its end.
+    """
+    report = sys.unraisablehook
+
+    def hook(unraisable: "sys.UnraisableHookArgs") -> None:
+        if not issubclass(unraisable.exc_type, KeyboardInterrupt):
+            report(unraisable)
+            return
+        # Not at once: this hook, too, runs where exceptions are dropped.
+        timer = threading.Timer(_REPEAT_SECONDS, _thread.interrupt_main)
+        timer.daemon = True
+        timer.start()
+
+    sys.unraisablehook = hook
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one sub-command and returns the process's exit code."""
+    _repeat_lost_interrupts()
     try:
         code = _run(argv)
         sys.stdout.flush()

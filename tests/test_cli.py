@@ -134,3 +134,40 @@ def test_a_reader_that_stops_early_is_no_error(arguments):
     finally:
         os.close(write_end)
     assert (done.returncode, done.stderr) == (141, b"")
+
+
+LOST_INTERRUPT = """
+import os, signal, sys, time
+from starmill import cli
+
+class Command:
+    PASSES_ON = False
+    EXAMPLES = ""
+    @staticmethod
+    def add_arguments(parser):
+        pass
+    @staticmethod
+    def run(args):
+        class Interrupted:
+            def __del__(self):
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(0.01)  # the exception is raised here, and dropped
+        Interrupted()
+        time.sleep(60)
+        return 0
+
+cli._load = lambda name: Command
+sys.exit(cli.main(["info"]))
+"""
+
+
+def test_an_interrupt_that_python_drops_still_ends_the_command():
+    done = subprocess.run(
+        [sys.executable, "-c", LOST_INTERRUPT],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 130, done.stderr
+    assert "interrupted" in done.stderr
+    assert "Traceback" not in done.stderr
