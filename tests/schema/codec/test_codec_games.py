@@ -19,15 +19,15 @@ DEADLINES = client.Deadlines(start=300, load=300, play=120)
 @pytest.fixture(scope="module")
 def replay_data():
     sides = [
-        recorded_game.parse_player("bot:6000", race) for race in ("zerg", "protoss")
+        recorded_game.parse_player("bot:7000", race) for race in ("zerg", "protoss")
     ]
     outcome = recorded_game.play_game(
         home=sides[0],
         away=sides[1],
         map_name=None,
-        seed=5,
+        seed=6,
         version=versions.LATEST,
-        max_loops=6000,
+        max_loops=20_000,
     )
     return outcome.replay
 

@@ -26,7 +26,7 @@ GAMES = (
     ("Amber Basin", (3, 1), ("macro", "macro"), 6),
     ("Frost Hollow", (2, 3), ("macro", "power"), 7),
     ("Twin Ridges", (1, 2), ("timing", "macro"), 8),
-    ("Long Reach", (3, 3), ("air", "air"), 14),
+    ("Amber Basin", (3, 1), ("air", "macro"), 25),
 )
 EVERY_LOOPS = 200
 PLANES = tuple(
