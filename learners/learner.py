@@ -175,10 +175,6 @@ class Learner:
         def loss(params: Params) -> tuple[jax.Array, tuple[Carry, Metrics]]:
             return self._algorithm.loss(params, carry, batch, key, self.run.algorithm)
 
-        if self.run.algorithm.remat:
-            loss = jax.checkpoint(
-                loss, policy=jax.checkpoint_policies.dots_with_no_batch_dims_saveable
-            )
         gradient, (carry, metrics) = jax.grad(loss, has_aux=True)(params)
         return gradient, carry, metrics
 

@@ -44,8 +44,6 @@ class AlgorithmConfig:
         accumulate: batches in one update.
         burn_in: steps before each rollout that only fill the network's memory. Without them
             memory is empty where a rollout starts, as it never is when the agent acts.
-        remat: whether the backward pass computes again what is cheap to compute, instead of
-            keeping it: less memory for some more time. Products of matrices are kept.
     """
 
     network: AnyConfig = dataclasses.field(default_factory=NetworkConfig)
@@ -54,7 +52,6 @@ class AlgorithmConfig:
     rollout: int = 1
     accumulate: int = 1
     burn_in: int = 0
-    remat: bool = False
 
 
 ConfigT = TypeVar("ConfigT", bound=AlgorithmConfig, contravariant=True)

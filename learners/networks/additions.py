@@ -24,6 +24,8 @@ class Additions:
         latent_model: whether there is a latent model L(h, a), for MuZero.
         compute: "float32" or "bfloat16": in what observations are encoded. Parameters are
             float32 in either case.
+        remat: whether the backward pass computes the inside of each block again, instead of
+            keeping it: less memory for some more time.
     """
 
     memory: str = "none"
@@ -32,6 +34,7 @@ class Additions:
     action_values: bool = False
     latent_model: bool = False
     compute: str = "float32"
+    remat: bool = False
 
     def __post_init__(self) -> None:
         """Checks what the fields' types cannot."""

@@ -48,6 +48,7 @@ class NetworkConfig(Additions):
         action_values: as in `Additions`.
         latent_model: as in `Additions`.
         compute: as in `Additions`.
+        remat: as in `Additions`.
     """
 
     vector: int = 128

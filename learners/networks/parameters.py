@@ -88,7 +88,36 @@ def merge(params: Params, config: AnyConfig, settings: ConverterSettings) -> Any
             parts = path[1:] if path[:1] == ("published",) else path
             if isinstance(node, _LAYERS) and parts[0] not in _SINGLE_PRECISION:
                 node.dtype = jnp.bfloat16
+    if config.remat:
+        _compute_again(network)
     return network
+
+
+class _Again(nnx.Module):
+    """A block whose inside the backward pass computes again."""
+
+    def __init__(self, block: nnx.Module) -> None:
+        self.block = block
+
+    def __call__(self, *inputs: Any) -> Any:
+        """Returns what the block makes of its inputs."""
+        graph, params = nnx.split(self.block)
+
+        def run(params: Any, *inputs: Any) -> Any:
+            block: Any = nnx.merge(graph, params)
+            return block(*inputs)
+
+        return jax.checkpoint(run)(params, *inputs)
+
+
+def _compute_again(module: Any) -> None:
+    """Replaces the blocks in each list of blocks, but not the lists inside of blocks."""
+    for child in vars(module).values():
+        if isinstance(child, nnx.List):
+            for number, block in enumerate(child):
+                child[number] = _Again(block)
+        elif isinstance(child, nnx.Module):
+            _compute_again(child)
 
 
 def count(params: Params) -> int:

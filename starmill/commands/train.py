@@ -41,6 +41,8 @@ EXAMPLES = """\
 
 Running the same command again continues from the newest checkpoint.
 """
+# XLA's pass that removes the barriers between a value and its second computation.
+_BARRIERS = "cse_barrier_expander"
 # As many steps as the transformer's memory looks back.
 BURN_IN = 16
 # Options that replace one field of the run, of its algorithm or of its optimizer.
@@ -213,7 +215,8 @@ def _cost(resolved: Run, data: Dataset) -> str:
     shapes = jax.eval_shape(lambda: batch)
     lowered = learner.Learner(one, 1).lower(shapes)
     flops = lowered.cost_analysis()["flops"] / one.frames_per_update
-    memory = lowered.compile().memory_analysis()
+    # On a CPU, the compiler would otherwise keep what --remat computes again.
+    memory = lowered.compile({"xla_disable_hlo_passes": _BARRIERS}).memory_analysis()
     return (
         f"one batch of {one.frames_per_update:,} frames with up to {batch['units'].shape[2]} "
         f"units: {flops / 1e9:.3g} GFLOP a frame; on a device "
@@ -271,11 +274,12 @@ def resolve(args: argparse.Namespace, data: Dataset) -> Run:
     if args.compute:
         compute = {"algorithm": {"network": {"compute": args.compute}}}
         resolved = runs.from_json(_over(resolved.to_json(), compute, "--compute"))
+    if args.remat:
+        remat = {"algorithm": {"network": {"remat": True}}}
+        resolved = runs.from_json(_over(resolved.to_json(), remat, "--remat"))
     fields = {
         name: getattr(args, name) for name in _FIELDS if getattr(args, name) is not None
     }
-    if args.remat:
-        fields["remat"] = True
     return runs.replace(resolved, **fields)
 
 

@@ -112,10 +112,9 @@ def test_a_state_that_was_used_up_is_gone():
 
 def _loss_and_gradient(**changes):
     """The loss of one fixed batch, and its gradient as one vector."""
-    network = {"compute": changes.pop("compute", "float32")}
-    run = small_agents.run("bc", **changes)
+    run = small_agents.run("bc")
     config = dataclasses.replace(
-        run.algorithm, network=dataclasses.replace(run.algorithm.network, **network)
+        run.algorithm, network=dataclasses.replace(run.algorithm.network, **changes)
     )
     learner = Learner(dataclasses.replace(run, algorithm=config), 1)
     state = learner.init()
