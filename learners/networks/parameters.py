@@ -111,11 +111,12 @@ class _Again(nnx.Module):
 
 
 def _compute_again(module: Any) -> None:
-    """Replaces the blocks in each list of blocks, but not the lists inside of blocks."""
+    """Replaces the blocks in each list of blocks, but no single layers, nor what is in blocks."""
     for child in vars(module).values():
         if isinstance(child, nnx.List):
             for number, block in enumerate(child):
-                child[number] = _Again(block)
+                if not isinstance(block, _LAYERS):
+                    child[number] = _Again(block)
         elif isinstance(child, nnx.Module):
             _compute_again(child)
 

@@ -42,6 +42,7 @@ class PublishedConfig(Additions):
         action_values: as in `Additions`.
         latent_model: as in `Additions`.
         compute: as in `Additions`.
+        remat: as in `Additions`.
     """
 
     architecture: str

@@ -173,19 +173,18 @@ class Conv(nnx.Module):
 
     def __call__(self, x: jax.Array) -> jax.Array:
         """Applies the convolution."""
-        kernel = self.kernel[...]
+        kernel = self.kernel[...].astype(x.dtype)
         if kernel.shape[0] == self.stride:
             # Patches do not overlap: a reshape and a product, faster than a convolution.
             patches = space_to_depth(x, self.stride)
-            return patches @ kernel.reshape(-1, kernel.shape[-1]) + self.bias[...]
+            return patches @ kernel.reshape(-1, kernel.shape[-1]) + self.bias[
+                ...
+            ].astype(x.dtype)
         stride = (self.stride, self.stride)
         dimensions = ("NHWC", "HWIO", "NHWC")
-        return (
-            jax.lax.conv_general_dilated(
-                x, kernel, stride, "SAME", dimension_numbers=dimensions
-            )
-            + self.bias[...]
-        )
+        return jax.lax.conv_general_dilated(
+            x, kernel, stride, "SAME", dimension_numbers=dimensions
+        ) + self.bias[...].astype(x.dtype)
 
 
 class Deconv(nnx.Module):
@@ -202,15 +201,14 @@ class Deconv(nnx.Module):
 
     def __call__(self, x: jax.Array) -> jax.Array:
         """Applies the transposed convolution."""
-        kernel = self.kernel[...]
+        kernel = self.kernel[...].astype(x.dtype)
         if kernel.shape[0] == 2:
             # Each cell becomes 2x2 cells of its own: a product and a reshape.
             flipped = kernel[::-1, ::-1].reshape(-1, kernel.shape[-1])
-            return depth_to_space(x @ flipped.T, 2) + self.bias[...]
-        return (
-            jax.lax.conv_transpose(x, kernel.swapaxes(2, 3), (2, 2), "SAME")
-            + self.bias[...]
-        )
+            return depth_to_space(x @ flipped.T, 2) + self.bias[...].astype(x.dtype)
+        return jax.lax.conv_transpose(
+            x, kernel.swapaxes(2, 3), (2, 2), "SAME"
+        ) + self.bias[...].astype(x.dtype)
 
 
 class PlaneLayer(nnx.Module):
