@@ -5,6 +5,7 @@ depend on the replays, the selection, the settings, the engine and this release 
 not depend on the runner, the number of workers, order, time, host, retries or interruptions.
 """
 
+import collections
 import contextlib
 import dataclasses
 import re
@@ -17,9 +18,11 @@ from apache_beam.runners.runner import PipelineState
 
 from starmill.engines.pool import SKIRMISH, PoolConfig
 from starmill.pipelines import (
+    claims,
     episode_maker,
     index,
     local_runner,
+    output_folder,
     plan,
     stages,
     work_folder,
@@ -27,7 +30,6 @@ from starmill.pipelines import (
 from starmill.pipelines.inputs import sources
 from starmill.schema import (
     assembly,
-    card,
     codec,
     errors,
     manifest,
@@ -40,15 +42,6 @@ from starmill.schema.loader.dataset import checked_file
 from starmill.schema.selection import Selection
 from starmill.version import __version__
 
-WORK = "_work"
-# Files of a dataset beside its shards and its manifest.
-_TABLES = (
-    table.EPISODES,
-    table.QUARANTINE,
-    table.UNSELECTED,
-    card.README,
-    card.CROISSANT,
-)
 # Two games of 1 to 2 GB each, a gigabyte for converting, and some room to spare.
 DATAFLOW_MIN_RAM = "8GB"
 # What our own errors look like inside the errors that Beam makes of them.
@@ -104,7 +97,7 @@ class Request:
     @property
     def work_folder(self) -> str:
         """Path or URL of the folder for unfinished work."""
-        return self.work or storage.join(self.output, WORK)
+        return self.work or storage.join(self.output, output_folder.WORK)
 
     def job(self) -> dict[str, Any]:
         """Returns the facts that unfinished work must share to be continued."""
@@ -142,6 +135,26 @@ class Outcome:
 Watch = Callable[[plan.BuildPlan], contextlib.AbstractContextManager[Any]]
 
 
+@contextlib.contextmanager
+def claimed(request: Request, *, take_over: bool = False) -> Iterator[str]:
+    """Keeps all others from the output and the work folder while the block runs.
+
+    Yields the token of the claim of the output, for `run`. Raises ConfigError if another
+    build has one of the folders, or if they hold something else.
+
+    Args:
+        request: the build.
+        take_over: whether to take over the claim of a process on another machine.
+    """
+    check_destination(request)
+    with contextlib.ExitStack() as stack:
+        with work_folder.reported(f"{request.work_folder}: cannot be written"):
+            work_folder.check(request.work_folder, request.job())
+            folders = (request.output, request.work_folder)
+            ours = stack.enter_context(claims.held(folders, take_over=take_over))
+        yield ours[0].token
+
+
 def prepare(request: Request, options: Sequence[str]) -> plan.BuildPlan:
     """Indexes the replays, selects, and writes the work list; returns the plan.
 
@@ -151,27 +164,33 @@ def prepare(request: Request, options: Sequence[str]) -> plan.BuildPlan:
     work = request.work_folder
     with work_folder.reported(f"{work}: cannot be written"):
         work_folder.claim(work, request.job())
-    index_url = request.index or storage.join(work, work_folder.INDEX)
-    if request.index is None:
-        inputs = sources.find(request.replays)
-        if inputs.encrypted and request.password is None:
-            raise errors.ConfigError(
-                "some packs are encrypted: pass --pack-password and --accept-license"
-            )
-        settings = index.IndexSettings(
-            selection=request.selection, password=request.password
-        )
-        index_options = PipelineOptions(_index_options(options, len(inputs.units)))
-        with run_errors():
-            index.run(inputs, index_url, settings, index_options)
+    index_url = request.index or _index(request, options)
     with work_folder.reported(f"{work}: cannot be written"):
         return plan.make(
             index_url,
             request.selection,
-            storage.join(work, plan.NAME),
+            work,
             replays_per_shard=request.replays_per_shard,
             reusable=_reusable(request) if request.extend else None,
         )
+
+
+def _index(request: Request, options: Sequence[str]) -> str:
+    """Indexes the replays; returns the address of the index."""
+    work = request.work_folder
+    inputs = sources.find(request.replays)
+    if inputs.encrypted and request.password is None:
+        raise errors.ConfigError(
+            "some packs are encrypted: pass --pack-password and --accept-license"
+        )
+    settings = index.IndexSettings(
+        selection=request.selection, password=request.password
+    )
+    url = work_folder.index_url(work, index.digest(inputs, settings))
+    index_options = PipelineOptions(_index_options(options, len(inputs.units)))
+    with run_errors():
+        index.run(inputs, url, settings, index_options, work_folder.index_parts(work))
+    return url
 
 
 def _index_options(options: Sequence[str], units: int) -> list[str]:
@@ -187,6 +206,7 @@ def run(
     build_plan: plan.BuildPlan,
     options: Sequence[str],
     watch: Watch = lambda _: contextlib.nullcontext(),
+    token: str = "",
 ) -> Outcome:
     """Plays the remaining replays, joins shards, and writes the tables and the manifest.
 
@@ -195,6 +215,7 @@ def run(
         build_plan: what `prepare` returned.
         options: of Beam.
         watch: a context manager that is entered while the job runs.
+        token: of the claim of the output; "" if there is none.
     """
     finished = _finished(request, build_plan)
     if finished is not None:
@@ -204,13 +225,17 @@ def run(
             **assembly.read_left_out(request.output, finished)._asdict(),
             counters={},
         )
+    target = work_folder.Target(
+        request.work_folder, request.output, build_plan.digest, token
+    )
     with watch(build_plan):
-        counters = _run_beam(request, build_plan, options)
-    results = _shard_results(request.work_folder, build_plan)
+        counters = _run_beam(request, build_plan, target, options)
+    results = _shard_results(target, build_plan)
     quarantine = [row for result in results for row in result.quarantine]
     placed = [row for result in results for row in result.placed]
     unselected = [row for result in results for row in result.unselected]
-    _check_counts(build_plan, placed, quarantine, unselected)
+    check_sides(plan.sides(target.plan_url), placed, quarantine, unselected)
+    entries = [result.entry for result in results if result.entry is not None]
     build = assembly.Build(
         name=request.name,
         version=request.version,
@@ -220,14 +245,12 @@ def run(
         replay_ids=build_plan.replay_ids,
     )
     with work_folder.reported(f"{request.output}: cannot be written"):
-        _remove_temporaries(request.output)
+        if token:
+            claims.check(request.output, token)
+        output_folder.remove_leftovers(request.output, entries)
+        output_folder.check_sizes(request.output, entries)
         content = assembly.finish(
-            request.output,
-            build,
-            [result.entry for result in results if result.entry is not None],
-            placed,
-            quarantine,
-            unselected,
+            request.output, build, entries, placed, quarantine, unselected
         )
         if not request.keep_work:
             work_folder.remove(request.work_folder)
@@ -241,18 +264,18 @@ def run(
 
 
 def _shard_results(
-    work: str, build_plan: plan.BuildPlan
+    target: work_folder.Target, build_plan: plan.BuildPlan
 ) -> list[work_folder.ShardResult]:
     results, missing = [], []
     for name in build_plan.replays_by_shard:
-        result = work_folder.read_shard_result(work, name)
+        result = work_folder.read_shard_result(target, name)
         if result is None:
             missing.append(name)
         else:
             results.append(result)
     if missing:
         raise errors.FormatError(
-            f"{work}: shards were not finished: {missing[:3]}; run the command again"
+            f"{target.work}: shards were not finished: {missing[:3]}; run the command again"
         )
     return results
 
@@ -264,29 +287,48 @@ def engine_name(build_plan: plan.BuildPlan) -> str:
     return build_plan.engine
 
 
-def _check_counts(
-    build_plan: plan.BuildPlan,
+def check_sides(
+    planned: plan.Sides,
     placed: Sequence[shards.Placed],
     quarantine: Sequence[table.QuarantineRow],
     unselected: Sequence[table.UnselectedRow],
 ) -> None:
-    """Checks that every side of every selected replay is accounted for exactly once."""
-    selected, rejected = build_plan.selected, sum(build_plan.rejected.values())
-    if len(placed) + len(quarantine) + len(unselected) != 2 * selected:
-        raise errors.SpecError(
-            f"{selected} replays were selected, so expected {2 * selected} sides; "
-            f"found {len(placed)} episodes, {len(quarantine)} failures and "
-            f"{len(unselected)} that the selection leaves out"
-        )
-    if build_plan.read != selected + rejected:
-        raise errors.SpecError(
-            f"{build_plan.read} replays were read; found {selected} selected and "
-            f"{rejected} rejected"
-        )
+    """Checks that every side of every selected replay is accounted for exactly once.
+
+    By replay and player, not by number: as many sides of other replays would not do.
+    """
+    episodes = [(row.meta.replay_id, row.meta.player_id) for row in placed]
+    failures = [(row.replay_id, row.player_id) for row in quarantine]
+    left_out = [(row.replay_id, row.player_id) for row in unselected]
+    problems = []
+    for what, actual, expected in (
+        ("episodes and failures", [*episodes, *failures], planned.selected),
+        ("sides that the selection leaves out", left_out, planned.unselected),
+    ):
+        counts = collections.Counter(actual)
+        twice = [side for side in counts if counts[side] > 1]
+        problems += [
+            f"{what} {word}: {len(sides)}, such as {_side(min(sides, key=str))}"
+            for word, sides in (
+                ("missing", expected - set(counts)),
+                ("of other replays", set(counts) - expected),
+                ("counted twice", twice),
+            )
+            if sides
+        ]
+    if problems:
+        raise errors.SpecError("; ".join(problems))
+
+
+def _side(side: tuple[str, int | None]) -> str:
+    return f"{side[0]}-{side[1]}"
 
 
 def _run_beam(
-    request: Request, build_plan: plan.BuildPlan, options: Sequence[str]
+    request: Request,
+    build_plan: plan.BuildPlan,
+    target: work_folder.Target,
+    options: Sequence[str],
 ) -> dict[str, int]:
     """Runs the job and returns its counters."""
     beam_options = PipelineOptions(list(options))
@@ -295,9 +337,7 @@ def _run_beam(
     stages.build(
         pipeline,
         groups=build_plan.groups,
-        plan_url=storage.join(request.work_folder, plan.NAME),
-        work=request.work_folder,
-        output=request.output,
+        target=target,
         pool_config=request.pool,
         config=request.config,
         password=request.password,
@@ -335,40 +375,12 @@ def run_errors() -> Iterator[None]:
 
 def check_destination(request: Request) -> None:
     """Raises ConfigError if the output folder holds anything but this dataset."""
-    with work_folder.reported(f"{request.output}: cannot be reached"):
-        names = storage.names(request.output)
-    foreign = [name for name in names if not _is_ours(name)]
-    if manifest.NAME in names:
-        content = manifest.read(request.output)
-        if (content.name, content.version) != (request.name, request.version):
-            raise errors.ConfigError(
-                f"{request.output}: already holds {content.reference()}; "
-                "choose another --output"
-            )
-    elif foreign:
-        raise errors.ConfigError(
-            f"{request.output}: expected an empty folder or an unfinished build, found "
-            f"{foreign[0]!r}{' and others' if len(foreign) > 1 else ''}; "
-            "choose another --output"
-        )
-    elif names and WORK not in names and request.work is None:
-        raise errors.ConfigError(
-            f"{request.output}: holds files of a build whose work folder is missing; "
-            "choose another --output, or pass the --work of that build"
-        )
-
-
-def _is_ours(name: str) -> bool:
-    """Returns whether a build writes a file of this name to the output folder."""
-    target = storage.temporary_target(name) or name
-    return shards.is_shard_name(target) or target in (WORK, manifest.NAME, *_TABLES)
-
-
-def _remove_temporaries(output: str) -> None:
-    """Deletes the temporary files that a killed run of this build left behind."""
-    for name in storage.names(output):
-        if storage.temporary_target(name) is not None and _is_ours(name):
-            storage.delete(storage.join(output, name))
+    output_folder.check(
+        request.output,
+        request.name,
+        request.version,
+        has_work=request.work is not None,
+    )
 
 
 def _finished(request: Request, build_plan: plan.BuildPlan) -> manifest.Manifest | None:

@@ -66,6 +66,13 @@ def parts_folder(out: str) -> str:
     return f"{out}.parts"
 
 
+def digest(inputs: sources.Sources, settings: IndexSettings) -> str:
+    """Returns 16 hex digits that name the index of these inputs."""
+    fingerprint = settings.fingerprint()
+    names = [part_name(unit, fingerprint) for unit in inputs.units]
+    return hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
+
+
 def part_name(unit: sources.Unit, fingerprint: str) -> str:
     """Returns the file name of a unit's part: a digest of its inputs and settings."""
     text = f"{fingerprint} {unit.digest}"
@@ -194,9 +201,18 @@ def run(
     out: str,
     settings: IndexSettings,
     options: PipelineOptions | None = None,
+    folder: str | None = None,
 ) -> None:
-    """Runs the pipeline and writes the index to `out`."""
-    folder = parts_folder(out)
+    """Runs the pipeline and writes the index to `out`.
+
+    Args:
+        inputs: the replays.
+        out: path or URL of the index.
+        settings: how rows are made.
+        options: of Beam.
+        folder: where the parts go; the one of `parts_folder` if it is None.
+    """
+    folder = folder or parts_folder(out)
     with beam.Pipeline(
         options=options or PipelineOptions(["--runner=FnApiRunner"])
     ) as p:

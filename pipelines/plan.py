@@ -7,10 +7,12 @@ list depends on the replays and the selection alone, not on the order of the ind
 
 import collections
 import dataclasses
+import hashlib
 import io
 import json
+import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,7 +22,7 @@ from starmill.schema import errors, replay_index, selection, shards, storage
 from starmill.schema.reasons import RejectReason
 from starmill.schema.replay_row import COLUMNS, ReplayRow, row_from_columns
 
-NAME = "plan.parquet"
+_NAME = re.compile(r"plan-([0-9a-f]{16})\.parquet")
 # Replays in a row group. Each row group is one Beam element until they are reshuffled.
 GROUP_REPLAYS = 64
 # Columns that the work list has beyond those of the index.
@@ -91,6 +93,8 @@ class BuildPlan:
         engine: the game that recorded the replays: "sc2" or "skirmish".
         reused: replays whose episodes the extended dataset already has.
         groups: row groups of the work list.
+        digest: of the work list, 16 hex digits. Its file is named by it, and so are the
+            results of its shards: those of other lists are never taken for them.
     """
 
     read: int
@@ -105,22 +109,33 @@ class BuildPlan:
     engine: str
     reused: int
     groups: int
+    digest: str
+
+
+def name(digest: str) -> str:
+    """Returns the file name of a work list with this digest."""
+    return f"plan-{digest}.parquet"
+
+
+def is_name(name: str) -> bool:
+    """Returns whether a work list can have this file name."""
+    return _NAME.fullmatch(name) is not None
 
 
 def make(
     index_url: str,
     rules: selection.Selection,
-    out: str,
+    folder: str,
     *,
     replays_per_shard: int,
     reusable: Mapping[str, Mapping[int, Reused]] | None = None,
 ) -> BuildPlan:
-    """Writes the work list to `out` and returns the plan.
+    """Writes the work list to a folder and returns the plan.
 
     Args:
         index_url: of the index.
         rules: the selection.
-        out: where the work list goes.
+        folder: where the work list goes.
         replays_per_shard: on average; this decides how many shards there are.
         reusable: replay id -> player -> episode of the dataset that is extended.
 
@@ -156,7 +171,7 @@ def make(
         unselected.update(json.loads(text).values())
     counts = _shard_counts(table, replays_per_shard)
     table, reused = _placed(table, counts, reusable or {})
-    groups = _write(table, out)
+    digest, groups = _write(table, folder)
     return BuildPlan(
         read=read,
         selected=table.num_rows,
@@ -172,6 +187,7 @@ def make(
         engine=_engine(table),
         reused=reused,
         groups=groups,
+        digest=digest,
     )
 
 
@@ -256,14 +272,41 @@ def _engine(table: pa.Table) -> str:
     return str(engines[0])
 
 
-def _write(table: pa.Table, out: str) -> int:
-    """Writes the work list and returns the number of its row groups."""
+def _write(table: pa.Table, folder: str) -> tuple[str, int]:
+    """Writes the work list; returns its digest and the number of its row groups."""
     body = io.BytesIO()
     pq.write_table(
         table.cast(SCHEMA), body, compression="zstd", row_group_size=GROUP_REPLAYS
     )
-    storage.write(out, body.getvalue())
-    return -(-table.num_rows // GROUP_REPLAYS)
+    digest = hashlib.sha256(body.getvalue()).hexdigest()[:16]
+    storage.write(storage.join(folder, name(digest)), body.getvalue())
+    return digest, -(-table.num_rows // GROUP_REPLAYS)
+
+
+class Sides(NamedTuple):
+    """The sides of all selected replays, as (replay id, player).
+
+    Attributes:
+        selected: those that become episodes, unless they fail.
+        unselected: those that the selection leaves out.
+    """
+
+    selected: frozenset[tuple[str, int]]
+    unselected: frozenset[tuple[str, int]]
+
+
+def sides(url: str) -> Sides:
+    """Returns the sides that a work list names."""
+    columns = ["replay_id", "sides", "side_reasons"]
+    rows = pq.read_table(io.BytesIO(storage.read(url)), columns=columns).to_pylist()
+    return Sides(
+        frozenset((row["replay_id"], int(s)) for row in rows for s in row["sides"]),
+        frozenset(
+            (row["replay_id"], int(side))
+            for row in rows
+            for side in json.loads(row["side_reasons"])
+        ),
+    )
 
 
 def items(url: str, group: int) -> Iterator[WorkItem]:

@@ -118,9 +118,8 @@ def read_replay(source: str, password: str | None = None) -> bytes:
 class JoinShard(beam.DoFn):
     """(shard's name, PartRefs) -> the shard's name; writes the shard."""
 
-    def __init__(self, work: str, output: str) -> None:
-        self._work = work
-        self._output = output
+    def __init__(self, target: work_folder.Target) -> None:
+        self._target = target
 
     def process(
         self, group: tuple[str, Iterable[work_folder.PartRef]]
@@ -128,7 +127,7 @@ class JoinShard(beam.DoFn):
         """Joins the parts of one shard."""
         name, refs = group
         ordered = [work_folder.PartRef(*ref) for ref in refs]
-        result = work_folder.join_shard(self._work, self._output, name, ordered)
+        result = work_folder.join_shard(self._target, name, ordered)
         count("shards")
         count("shard_episodes", len(result.placed))
         yield name
@@ -138,9 +137,7 @@ def build(
     pipeline: beam.Pipeline,
     *,
     groups: int,
-    plan_url: str,
-    work: str,
-    output: str,
+    target: work_folder.Target,
     pool_config: pool.PoolConfig,
     config: episode_maker.MakerConfig,
     password: str | None = None,
@@ -151,25 +148,25 @@ def build(
     Args:
         pipeline: of Beam.
         groups: row groups of the work list.
-        plan_url: address of the work list.
-        work: the work folder.
-        output: the dataset's folder.
+        target: the work folder, the dataset's folder, and whose they are.
         pool_config: how games are started and reused.
         config: how replays are played.
         password: of encrypted packs.
         min_ram: memory that a worker needs to play, like "8GB". Only for runners that choose
             machines by it; others would start a second set of workers for the hint.
     """
-    play: beam.PTransform = beam.ParDo(PlayReplay(work, pool_config, config, password))
+    play: beam.PTransform = beam.ParDo(
+        PlayReplay(target.work, pool_config, config, password)
+    )
     if min_ram is not None:
         play = play.with_resource_hints(min_ram=min_ram)
     return (
         pipeline
         | "ListGroups" >> beam.Create(list(range(groups)))  # int
         | "SpreadGroups" >> beam.Reshuffle()
-        | "ReadPlan" >> beam.ParDo(ReadPlan(plan_url))  # WorkItem
+        | "ReadPlan" >> beam.ParDo(ReadPlan(target.plan_url))  # WorkItem
         | "SpreadReplays" >> beam.Reshuffle()
         | "PlayReplays" >> play  # (str, PartRef)
         | "GroupByShard" >> beam.GroupByKey()  # (str, Iterable[PartRef])
-        | "JoinShards" >> beam.ParDo(JoinShard(work, output))  # str
+        | "JoinShards" >> beam.ParDo(JoinShard(target))  # str
     )

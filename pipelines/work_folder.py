@@ -1,14 +1,17 @@
 """The work folder: what a build has done so far, and how its parts become shards.
 
-    job.json            what the build is; a folder belongs to one build
-    index.parquet       the replays that were read
-    plan.parquet        the replays to play
-    parts/ab/ab12...part                 episodes of one replay (`schema.shards`)
+    job.json                the build's settings; a folder belongs to one build
+    index-5b1c....parquet   the replays that were read; named by a digest of what was read
+    plan-90af....parquet    the replays to play; named by a digest of its content
+    parts/ab/ab12...part    episodes of one replay (`schema.shards`)
     parts/ab/ab12...quarantine.json      the sides that failed; written before the part
-    shards/train-00000-of-00004.tfrecord.json   a finished shard's rows for the tables
+    shards/train-00000-of-00004.tfrecord-90af....json
+                            a finished shard's rows for the tables; named by the plan, too
 
 Every file has a deterministic name and deterministic bytes, and appears complete or not at
 all. So a build can skip what exists, no matter which process wrote it, or in which order.
+Names with digests keep lists of replays apart, even if a process that was believed dead
+still writes.
 """
 
 import contextlib
@@ -20,13 +23,15 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from starmill.pipelines import episode_maker, index, plan
+from starmill.pipelines import claims, episode_maker, index, plan
 from starmill.schema import errors, shards, storage, table
 from starmill.schema.episode import EpisodeMeta
 from starmill.schema.reasons import RejectReason
 
-INDEX = "index.parquet"
 _JOB = "job.json"
+_INDEX = re.compile(r"index-[0-9a-f]{16}\.parquet")
+_INDEX_PARTS = "index.parts"
+_SHARD = re.compile(r"shards/(.+)-[0-9a-f]{16}\.json")
 _PART = re.compile(r"parts/([0-9a-f]{2})/\1[0-9a-f]{62}\.(part|quarantine\.json)")
 # Failures that may not happen again: the game was missing, or the machine was too slow.
 _WORTH_ANOTHER_RUN = frozenset(
@@ -96,6 +101,16 @@ def ref_from_item(item: plan.WorkItem) -> PartRef:
     )
 
 
+def index_url(work: str, digest: str) -> str:
+    """Returns the address of the index with a digest."""
+    return storage.join(work, f"index-{digest}.parquet")
+
+
+def index_parts(work: str) -> str:
+    """Returns the folder of the parts of indices. Those of the same replays are reused."""
+    return storage.join(work, _INDEX_PARTS)
+
+
 def parts_folder(work: str) -> str:
     """Returns the folder that holds the parts."""
     return storage.join(work, "parts")
@@ -125,7 +140,13 @@ def read_quarantine(work: str, replay_id: str) -> list[table.QuarantineRow]:
     url = _quarantine_url(work, replay_id)
     if not storage.exists(url):
         return []
-    return [table.QuarantineRow(**row) for row in json.loads(storage.read(url))]
+    try:
+        return [table.QuarantineRow(**row) for row in json.loads(storage.read(url))]
+    except (ValueError, TypeError) as error:
+        raise errors.FormatError(
+            f"{url}: damaged ({error}); delete it and the replay's part to play the "
+            "replay again"
+        ) from error
 
 
 def is_done(work: str, item: plan.WorkItem) -> bool:
@@ -134,6 +155,27 @@ def is_done(work: str, item: plan.WorkItem) -> bool:
         return False
     failures = read_quarantine(work, item.row.replay_id)
     return not any(row.reason in _WORTH_ANOTHER_RUN for row in failures)
+
+
+class Target(NamedTuple):
+    """What a build writes to.
+
+    Attributes:
+        work: path or URL of the work folder.
+        output: path or URL of the dataset's folder.
+        plan: digest of the work list.
+        token: of the build's claim of the output; "" if it has none.
+    """
+
+    work: str
+    output: str
+    plan: str
+    token: str
+
+    @property
+    def plan_url(self) -> str:
+        """Returns the address of the work list."""
+        return storage.join(self.work, plan.name(self.plan))
 
 
 class ShardResult(NamedTuple):
@@ -152,15 +194,19 @@ class ShardResult(NamedTuple):
     unselected: list[table.UnselectedRow]
 
 
-def shard_result_url(work: str, name: str) -> str:
+def shard_result_url(target: Target, name: str) -> str:
     """Returns the address of a finished shard's result."""
-    return storage.join(work, f"shards/{name}.json")
+    return storage.join(target.work, f"shards/{name}-{target.plan}.json")
 
 
-def join_shard(
-    work: str, output: str, name: str, refs: Sequence[PartRef]
-) -> ShardResult:
-    """Joins parts, sorted by replay, into a shard; skips a shard that is finished."""
+def join_shard(target: Target, name: str, refs: Sequence[PartRef]) -> ShardResult:
+    """Joins parts, sorted by replay, into a shard; skips a shard that is finished.
+
+    Raises ConfigError if another build has taken the output over.
+    """
+    if target.token:
+        claims.check(target.output, target.token)
+    work = target.work
     ordered = sorted(set(refs))
     quarantine = [
         row
@@ -169,13 +215,11 @@ def join_shard(
         for row in read_quarantine(work, ref.replay_id)
     ]
     inputs = _inputs_digest(work, ordered, quarantine)
-    done = read_shard_result(work, name, inputs)
-    if done is not None and (
-        done.entry is None or storage.exists(storage.join(output, name))
-    ):
+    done = read_shard_result(target, name, inputs)
+    if done is not None and is_intact(target.output, done.entry):
         return done
-    with reported(f"{output}: cannot be written"):
-        entry, placed = _write_joined(work, output, name, ordered)
+    with reported(f"{target.output}: cannot be written"):
+        entry, placed = _write_joined(target, name, ordered)
     unselected = [
         table.UnselectedRow(**row)
         for ref in ordered
@@ -190,19 +234,29 @@ def join_shard(
         "unselected": [dataclasses.asdict(row) for row in unselected],
     }
     with reported(f"{work}: cannot be written"):
-        storage.write(shard_result_url(work, name), json.dumps(content).encode())
+        storage.write(shard_result_url(target, name), json.dumps(content).encode())
     return result
 
 
+def is_intact(output: str, entry: shards.ShardEntry | None) -> bool:
+    """Returns whether a shard that is finished is still as it was written."""
+    if entry is None:
+        return True
+    try:
+        written = storage.digest(output, entry.name)
+    except errors.FormatError:
+        return False
+    return written == storage.Written(entry.size_bytes, entry.sha256)
+
+
 def _write_joined(
-    work: str, output: str, name: str, ordered: Sequence[PartRef]
+    target: Target, name: str, ordered: Sequence[PartRef]
 ) -> tuple[shards.ShardEntry | None, list[shards.Placed]]:
-    episodes = _episodes(work, ordered)
+    episodes = _episodes(target.work, ordered)
     first = next(episodes, None)
     if first is None:
         return None, []
-
-    return shards.write_shard(output, name, itertools.chain([first], episodes))
+    return shards.write_shard(target.output, name, itertools.chain([first], episodes))
 
 
 def _episodes(work: str, ordered: Sequence[PartRef]) -> Iterator[shards.EpisodeRecords]:
@@ -248,27 +302,29 @@ def _inputs_digest(
 
 
 def read_shard_result(
-    work: str, name: str, inputs: str | None = None
+    target: Target, name: str, inputs: str | None = None
 ) -> ShardResult | None:
     """Returns the result of a finished shard.
 
-    None if the shard is not finished, or if it was made from other inputs than `inputs`.
+    None if the shard is not finished, if it was made from other inputs than `inputs`, or if
+    its result is damaged.
     """
-    url = shard_result_url(work, name)
+    url = shard_result_url(target, name)
     if not storage.exists(url):
         return None
-    content = json.loads(storage.read(url))
-    if inputs is not None and content["inputs"] != inputs:
+    try:
+        content = json.loads(storage.read(url))
+        if inputs is not None and content["inputs"] != inputs:
+            return None
+        entry = content["entry"]
+        return ShardResult(
+            shards.ShardEntry(**entry) if entry else None,
+            [_placed(row) for row in content["placed"]],
+            [table.QuarantineRow(**row) for row in content["quarantine"]],
+            [table.UnselectedRow(**row) for row in content["unselected"]],
+        )
+    except (ValueError, KeyError, TypeError, errors.SpecError):
         return None
-    if "unselected" not in content:  # written by an earlier release
-        return None
-    entry = content["entry"]
-    return ShardResult(
-        shards.ShardEntry(**entry) if entry else None,
-        [_placed(row) for row in content["placed"]],
-        [table.QuarantineRow(**row) for row in content["quarantine"]],
-        [table.UnselectedRow(**row) for row in content["unselected"]],
-    )
 
 
 def _placed(row: dict[str, Any]) -> shards.Placed:
@@ -282,16 +338,25 @@ def _placed(row: dict[str, Any]) -> shards.Placed:
 
 
 def claim(work: str, job: dict[str, Any]) -> None:
-    """Marks the work folder as this build's.
+    """Marks the work folder as this build's. Raises ConfigError as `check` does."""
+    if not check(work, job):
+        text = json.dumps(job, sort_keys=True, indent=1) + "\n"
+        storage.write(storage.join(work, _JOB), text.encode())
+
+
+def check(work: str, job: dict[str, Any]) -> bool:
+    """Returns whether the work folder is this build's already.
 
     Raises ConfigError if it belongs to another build, or holds files that no build wrote.
     """
     url = storage.join(work, _JOB)
     if storage.exists(url):
         _check_job(work, storage.read(url), job)
-        return
+        return True
     foreign = [
-        name for name in storage.names(work) if storage.temporary_target(name) != _JOB
+        name
+        for name in storage.names(work)
+        if storage.temporary_target(name) != _JOB and not claims.is_ours(name)
     ]
     if foreign:
         raise errors.ConfigError(
@@ -299,8 +364,7 @@ def claim(work: str, job: dict[str, Any]) -> None:
             f"{foreign[0]!r}{' and others' if len(foreign) > 1 else ''}; "
             "choose another --work"
         )
-    text = json.dumps(job, sort_keys=True, indent=1) + "\n"
-    storage.write(url, text.encode())
+    return False
 
 
 def _check_job(work: str, data: bytes, job: dict[str, Any]) -> None:
@@ -333,9 +397,9 @@ def _is_work(name: str) -> bool:
     name = storage.temporary_target(name) or name
     folder, _, rest = name.rpartition("/")
     if not folder:
-        return name in (_JOB, INDEX, plan.NAME)
-    if folder == index.parts_folder(INDEX):
+        return name == _JOB or plan.is_name(name) or _INDEX.fullmatch(name) is not None
+    if folder == _INDEX_PARTS:
         return index.PART_NAME.fullmatch(rest) is not None
-    if folder == "shards":
-        return rest.endswith(".json") and shards.is_shard_name(rest[: -len(".json")])
+    if match := _SHARD.fullmatch(name):
+        return shards.is_shard_name(match[1])
     return _PART.fullmatch(name) is not None

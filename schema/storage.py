@@ -27,6 +27,8 @@ _Result = TypeVar("_Result")
 
 # NAME.PID.tmp: how a file of this machine is called until it is complete.
 _TEMPORARY = re.compile(r"(.+)\.\d+\.tmp", re.DOTALL)
+# Files of unknown length are read in pieces of so many bytes.
+_PIECE_BYTES = 1 << 24
 ATTEMPTS = 5
 FIRST_WAIT_SECONDS = 0.1
 # Another attempt does not help against these errors.
@@ -175,6 +177,16 @@ def size_bytes(url: str) -> int:
     except FileNotFoundError as error:
         raise errors.FormatError(f"{url}: there is no such file") from error
     return int(info["size"])
+
+
+def digest(folder: str, name: str) -> Written:
+    """Returns a file's length and sha256. It reads in pieces, so it needs little memory."""
+    length = size_bytes(join(folder, name))
+    content = hashlib.sha256()
+    with contextlib.closing(RangeReader(folder)) as reader:
+        for begin in range(0, length, _PIECE_BYTES):
+            content.update(reader.read(name, begin, min(begin + _PIECE_BYTES, length)))
+    return Written(length, content.hexdigest())
 
 
 def write(url: str, parts: bytes | Iterable[bytes]) -> Written:

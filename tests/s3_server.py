@@ -120,14 +120,14 @@ def running() -> Iterator[tuple[str, Faults]]:
         patch.setenv("FSSPEC_S3", json.dumps(options))
         # s3fs tries again by itself; here ours is to be tried.
         patch.setattr(s3fs.S3FileSystem, "retries", 1)
-        storage._filesystem.cache_clear()
+        storage.filesystem_of.cache_clear()
         # The server's buckets are the process's: an earlier run may have made it.
         with contextlib.suppress(FileExistsError):
             fsspec.filesystem("s3").mkdir("bucket")
         try:
             yield "s3://bucket", faults
         finally:
-            storage._filesystem.cache_clear()
+            storage.filesystem_of.cache_clear()
             s3fs.S3FileSystem.clear_instance_cache()
             proxy.shutdown()
             proxy.server_close()

@@ -20,7 +20,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.dataflow.internal import apiclient
 
 from starmill.engines import pool
-from starmill.pipelines import episode_maker, generate, stages
+from starmill.pipelines import episode_maker, generate, stages, work_folder
 
 IMAGE = "us-docker.pkg.dev/example/starmill/worker:0.1.0"
 BUCKET = "gs://example"
@@ -65,9 +65,12 @@ def job_request(out_dir: Path, *more: str) -> dict[str, Any]:
         stages.build(
             pipeline,
             groups=100,
-            plan_url=f"{BUCKET}/data/_work/plan.parquet",
-            work=f"{BUCKET}/data/_work",
-            output=f"{BUCKET}/data",
+            target=work_folder.Target(
+                work=f"{BUCKET}/data/_work",
+                output=f"{BUCKET}/data",
+                plan="0" * 16,
+                token="",
+            ),
             pool_config=pool.PoolConfig(root="/opt/StarCraftII"),
             config=episode_maker.MakerConfig(),
             min_ram=generate.DATAFLOW_MIN_RAM,

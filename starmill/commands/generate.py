@@ -114,7 +114,14 @@ def _add_output_arguments(group: argparse._ArgumentGroup) -> None:
         "--keep-work", action="store_true", help="keep the work folder at the end"
     )
     group.add_argument(
-        "--dry-run", action="store_true", help="print the plan and its cost, then stop"
+        "--take-over",
+        action="store_true",
+        help="continue a build whose process on another machine no longer runs",
+    )
+    group.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="print the plan and its cost, and write nothing (but the index to --work)",
     )
     group.add_argument("--json", action="store_true", help="print the summary as JSON")
 
@@ -175,13 +182,18 @@ def run(args: argparse.Namespace) -> int:
     options = _beam_options(args)
     request = _request(args)
     try:
-        with _temp_folder():
-            build_plan = generate.prepare(request, options)
+        with _temp_folder() as temporary:
             if args.dry_run:
-                return _print_plan(args, request, build_plan)
-            outcome = generate.run(
-                request, build_plan, options, lambda _: _watch(request, build_plan)
-            )
+                return _dry_run(args, request, options, temporary)
+            with generate.claimed(request, take_over=args.take_over) as token:
+                build_plan = generate.prepare(request, options)
+                outcome = generate.run(
+                    request,
+                    build_plan,
+                    options,
+                    lambda _: _watch(request, build_plan),
+                    token,
+                )
     except local_runner.WorkerLost as error:
         local_runner.end_children()
         _start_again(args, error)
@@ -192,6 +204,21 @@ def run(args: argparse.Namespace) -> int:
         sys.stderr.flush()
         os._exit(130)
     return _print_outcome(args, request, outcome)
+
+
+def _dry_run(
+    args: argparse.Namespace,
+    request: generate.Request,
+    options: list[str],
+    temporary: str,
+) -> int:
+    """Prints the plan. It writes to no folder but --work, where the build finds the index."""
+    generate.check_destination(request)
+    if request.work is None:
+        request = dataclasses.replace(request, work=os.path.join(temporary, "work"))  # noqa: PTH118  # a plain string
+        return _print_plan(args, request, generate.prepare(request, options))
+    with generate.claimed(request, take_over=args.take_over):
+        return _print_plan(args, request, generate.prepare(request, options))
 
 
 @contextlib.contextmanager

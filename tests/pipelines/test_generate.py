@@ -229,7 +229,7 @@ def test_a_dry_run_prints_the_plan_and_makes_no_dataset(ladder, tmp_path, capsys
     printed = capsys.readouterr().out
     for word in ("replays", "loops", "bytes", "core hours", "rejected"):
         assert word in printed
-    assert not (tmp_path / "data" / manifest.NAME).exists()
+    assert not (tmp_path / "data").exists()
     assert generate(ladder, tmp_path / "data", "--dry-run", "--json") == 0
     plan = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert plan["selected"] == ladder.games and plan["core_hours"] > 0
@@ -308,9 +308,10 @@ def test_a_finished_dataset_is_never_changed(ladder, built, capsys):
 
 
 def test_unfinished_work_of_another_build_is_not_mixed_in(ladder, tmp_path, capsys):
-    assert generate(ladder, tmp_path / "data", "--dry-run") == 0
+    work = ("--work", str(tmp_path / "work"))
+    assert generate(ladder, tmp_path / "data", "--dry-run", *work) == 0
     capsys.readouterr()
-    assert generate(ladder, tmp_path / "data", "--name", "other") == 2
+    assert generate(ladder, tmp_path / "data", "--name", "other", *work) == 2
     assert "differs in name" in one_line(capsys)
 
 

@@ -55,9 +55,9 @@ def write_index(url: str, rows) -> str:
 
 def make(rows, tmp_path, chosen=selection.PRESETS["skirmish"], name="a", **options):
     url = write_index(str(tmp_path / f"{name}.index"), rows)
-    out = str(tmp_path / f"{name}.plan")
     options = {"replays_per_shard": 4, **options}
-    return plan.make(url, chosen, out, **options), out
+    made = plan.make(url, chosen, str(tmp_path), **options)
+    return made, str(tmp_path / plan.name(made.digest))
 
 
 def everything(made: plan.BuildPlan, out: str) -> list[plan.WorkItem]:
@@ -86,7 +86,8 @@ def test_order_and_places_of_the_replays_do_not_matter(tmp_path):
         for r in rows[::-1]
     ]
     second, other = make(moved, tmp_path, name="b")
-    assert first == second
+    # Only the addresses in the work list differ, and so its digest.
+    assert first == dataclasses.replace(second, digest=first.digest)
     strip = [
         dataclasses.replace(i, row=i.row.replay_id) for i in everything(first, out)
     ]

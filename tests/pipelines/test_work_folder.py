@@ -7,7 +7,7 @@ import json
 import pyarrow.parquet as pq
 import pytest
 
-from starmill.pipelines import episode_maker, plan, work_folder
+from starmill.pipelines import claims, episode_maker, plan, work_folder
 from starmill.schema import codec, errors, replay_row, shards, storage, table
 from tests.factories import records
 
@@ -43,6 +43,10 @@ def result(seed: int, sides=(1,), reason: str | None = None) -> episode_maker.Re
     return episode_maker.Result(
         episodes=tuple(episodes), quarantine=(failed,) if reason else ()
     )
+
+
+def target(work: str, plan_digest: str = "0" * 16) -> work_folder.Target:
+    return work_folder.Target(work, f"{work}-output", plan_digest, "")
 
 
 def ref(seed: int) -> work_folder.PartRef:
@@ -91,22 +95,23 @@ def test_only_what_builds_write_is_deleted(work):
     replay_id = records.replay_id(1)
     ours = [
         "job.json",
-        "index.parquet",
-        f"index.parquet.parts/{'0' * 32}.parquet",
-        "plan.parquet",
-        "plan.parquet.12.tmp",
+        f"index-{'a' * 16}.parquet",
+        f"index.parts/{'0' * 32}.parquet",
+        f"plan-{'a' * 16}.parquet",
+        f"plan-{'a' * 16}.parquet.12.tmp",
         f"parts/{replay_id[:2]}/{replay_id}.part",
         f"parts/{replay_id[:2]}/{replay_id}.part.7.tmp",
         f"parts/{replay_id[:2]}/{replay_id}.quarantine.json",
-        f"shards/{SHARD}.json",
+        f"shards/{SHARD}-{'a' * 16}.json",
     ]
     foreign = [
         "notes.txt",
-        "index.parquet.parts/mine.parquet",
+        "index.parquet",
+        "index.parts/mine.parquet",
         f"parts/00/{replay_id}.txt",
         "parts/job.json",
         f"shards/{SHARD}",
-        "shards/deeper/plan.parquet",
+        f"shards/deeper/plan-{'a' * 16}.parquet",
     ]
     for name in [*ours, *foreign]:
         storage.write(f"{work}/{name}", b"x")
@@ -118,7 +123,7 @@ def test_only_what_builds_write_is_deleted(work):
 def test_a_folder_without_files_of_others_goes_altogether(work):
     work_folder.claim(work, JOB)
     work_folder.write_result(work, records.replay_id(1), result(1))
-    work_folder.join_shard(work, f"{work}-output", SHARD, [ref(1)])
+    work_folder.join_shard(target(work), SHARD, [ref(1)])
     work_folder.remove(work)
     assert not storage.exists(work)
     work_folder.remove(work)
@@ -135,16 +140,15 @@ def test_failures_that_may_pass_are_tried_again(work):
 
 
 def test_a_shard_is_joined_once_and_again_when_a_part_changes(work):
-    output = f"{work}-output"
     for seed in (1, 2):
         work_folder.write_result(work, records.replay_id(seed), result(seed))
-    first = work_folder.join_shard(work, output, SHARD, [ref(1), ref(2)])
+    first = work_folder.join_shard(target(work), SHARD, [ref(1), ref(2)])
     assert first.entry is not None and first.entry.episodes == 2
-    stamp = storage.read(work_folder.shard_result_url(work, SHARD))
-    assert work_folder.join_shard(work, output, SHARD, [ref(2), ref(1)]) == first
-    assert storage.read(work_folder.shard_result_url(work, SHARD)) == stamp
+    stamp = storage.read(work_folder.shard_result_url(target(work), SHARD))
+    assert work_folder.join_shard(target(work), SHARD, [ref(2), ref(1)]) == first
+    assert storage.read(work_folder.shard_result_url(target(work), SHARD)) == stamp
     work_folder.write_result(work, records.replay_id(2), result(2, sides=(1, 2)))
-    again = work_folder.join_shard(work, output, SHARD, [ref(1), ref(2)])
+    again = work_folder.join_shard(target(work), SHARD, [ref(1), ref(2)])
     assert again.entry is not None and again.entry.episodes == 3
 
 
@@ -165,30 +169,71 @@ def reused(tmp_path, **changes) -> work_folder.PartRef:
 
 
 def test_reused_episodes_are_copied(work, tmp_path):
-    joined = work_folder.join_shard(work, f"{work}-output", SHARD, [reused(tmp_path)])
+    joined = work_folder.join_shard(target(work), SHARD, [reused(tmp_path)])
     assert joined.entry is not None and joined.entry.episodes == 1
 
 
 def test_a_reused_episode_that_its_table_does_not_describe_is_refused(work, tmp_path):
     damaged = reused(tmp_path, sha256="0" * 64)
     with pytest.raises(errors.ShardCorrupt, match="the episode table says sha256 000"):
-        work_folder.join_shard(work, f"{work}-output", SHARD, [damaged])
+        work_folder.join_shard(target(work), SHARD, [damaged])
 
 
 def test_a_shards_name_does_not_lead_out_of_the_dataset(work, tmp_path):
     (tmp_path / "secret.bin").write_bytes(b"secret")
     leading_out = reused(tmp_path, shard="../secret.bin", offsets=[0, 6])
     with pytest.raises(errors.ShardCorrupt, match="expected the name of a file in it"):
-        work_folder.join_shard(work, f"{work}-output", SHARD, [leading_out])
+        work_folder.join_shard(target(work), SHARD, [leading_out])
 
 
 def test_a_shard_of_failures_alone_has_no_file(work):
     work_folder.write_result(
         work, records.replay_id(1), result(1, sides=(), reason="desync")
     )
-    joined = work_folder.join_shard(work, f"{work}-output", SHARD, [ref(1)])
+    joined = work_folder.join_shard(target(work), SHARD, [ref(1)])
     assert joined.entry is None
     assert [row.reason for row in joined.quarantine] == ["desync"]
     assert not storage.exists(f"{work}-output/{SHARD}")
-    content = json.loads(storage.read(work_folder.shard_result_url(work, SHARD)))
+    content = json.loads(
+        storage.read(work_folder.shard_result_url(target(work), SHARD))
+    )
     assert content["entry"] is None
+
+
+def test_the_results_of_another_list_of_replays_are_not_taken(work):
+    for seed in (1, 2):
+        work_folder.write_result(work, records.replay_id(seed), result(seed))
+    one, two = target(work, "1" * 16), target(work, "2" * 16)
+    first = work_folder.join_shard(one, SHARD, [ref(1)])
+    second = work_folder.join_shard(two, SHARD, [ref(2)])
+    assert work_folder.read_shard_result(one, SHARD) == first
+    assert work_folder.read_shard_result(two, SHARD) == second
+    assert first.placed[0].meta.replay_id != second.placed[0].meta.replay_id
+
+
+def test_a_finished_shard_that_another_process_replaced_is_joined_again(work):
+    for seed in (1, 2):
+        work_folder.write_result(work, records.replay_id(seed), result(seed))
+    first = work_folder.join_shard(target(work, "1" * 16), SHARD, [ref(1)])
+    work_folder.join_shard(target(work, "2" * 16), SHARD, [ref(2)])
+    assert not work_folder.is_intact(f"{work}-output", first.entry)
+    work_folder.join_shard(target(work, "1" * 16), SHARD, [ref(1)])
+    assert work_folder.is_intact(f"{work}-output", first.entry)
+
+
+@pytest.mark.parametrize("content", [b"{", b"[]", b"{}", b'{"inputs": 1}'])
+def test_a_damaged_result_of_a_shard_is_made_again(work, content):
+    work_folder.write_result(work, records.replay_id(1), result(1))
+    first = work_folder.join_shard(target(work), SHARD, [ref(1)])
+    storage.write(work_folder.shard_result_url(target(work), SHARD), content)
+    assert work_folder.read_shard_result(target(work), SHARD) is None
+    assert work_folder.join_shard(target(work), SHARD, [ref(1)]) == first
+
+
+def test_a_shard_is_not_joined_once_another_build_has_the_output(work):
+    work_folder.write_result(work, records.replay_id(1), result(1))
+    with claims.held([f"{work}-output"]) as (ours,):
+        mine = target(work)._replace(token=ours.token)
+        work_folder.join_shard(mine, SHARD, [ref(1)])
+        with pytest.raises(errors.ConfigError, match="has taken it over"):
+            work_folder.join_shard(mine._replace(token="other"), SHARD, [ref(1)])
