@@ -38,7 +38,7 @@ from starmill.schema import (
     storage,
     table,
 )
-from starmill.schema.loader.dataset import checked_file
+from starmill.schema.loader.dataset import read_episodes
 from starmill.schema.selection import Selection
 from starmill.version import __version__
 
@@ -424,8 +424,7 @@ def _reusable(request: Request) -> dict[str, dict[int, plan.Reused]]:
             f"(starmill {old.starmill}, codec {old.codec}, {dict(old.libraries)}). Its "
             "episodes would differ from this build's; build without --extend"
         )
-    data = checked_file(folder, old, table.EPISODES)
-    episodes = table.parse_table(data, table.EPISODE_SCHEMA, table.EPISODES)
+    episodes = read_episodes(folder, old)
     reusable: dict[str, dict[int, plan.Reused]] = {}
     for meta, row in zip(table.metas(episodes), episodes.to_pylist(), strict=True):
         reusable.setdefault(meta.replay_id, {})[meta.player_id] = plan.Reused(

@@ -18,6 +18,13 @@ from starmill.schema.settings import ConverterSettings
 NAME = "manifest.json"
 FORMAT = 1
 _IDENTIFIER = re.compile(r"^[a-z0-9][a-z0-9._-]*$")
+# A name beside the manifest, not a path.
+_FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
+# A dataset of all ladder games has 20,000 shards, and 5 MB of manifest.
+MOST_BYTES = 64 << 20
+_MOST_COUNTED = 2**53
+_MOST_SHOWN = 10
+_EXPECTED: dict[Any, str] = {int: "a number from 0", str: "a text"}
 _VERSION = re.compile(r"^\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?$")
 
 
@@ -81,10 +88,12 @@ class Manifest:
     files: tuple[FileEntry, ...]
 
     def __post_init__(self) -> None:
-        """Checks names, and that counts and schema agree with what they count."""
+        """Checks names and numbers, and that counts and schema agree with what they count."""
         problems = name_problems(self.name, self.version)
         if self.schema != specs.fingerprint(self.settings):
             problems.append("schema: not the fingerprint of the settings")
+        problems += _shard_problems(self.shards)
+        problems += _file_problems(self.files)
         totals = (
             ("episodes", self.episodes, sum(entry.episodes for entry in self.shards)),
             ("steps", self.steps, sum(entry.steps for entry in self.shards)),
@@ -98,7 +107,7 @@ class Manifest:
             if said != found:
                 problems.append(f"{field}: says {said}, the shards have {found}")
         if problems:
-            raise errors.FormatError("manifest: " + "; ".join(problems))
+            raise errors.FormatError("manifest: " + "; ".join(problems[:_MOST_SHOWN]))
 
     def file(self, name: str) -> FileEntry:
         """Returns the entry of a file beside the shards."""
@@ -140,13 +149,13 @@ def parse(data: bytes, where: str = NAME) -> Manifest:
     """Returns a manifest from its bytes; FormatError unless they are the canonical form."""
     try:
         content = json.loads(data)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise errors.FormatError(f"{where}: not JSON: {error}") from error
     if not isinstance(content, dict):
         raise errors.FormatError(f"{where}: expected an object")
     if content.get("format") != FORMAT:
         raise errors.FormatError(
-            f"{where}: manifest format {content.get('format')!r}; "
+            f"{where}: manifest format {content.get('format')!r:.100}; "
             f"this release reads format {FORMAT}"
         )
     said = content.pop("checksum", None)
@@ -156,30 +165,38 @@ def parse(data: bytes, where: str = NAME) -> Manifest:
             f"edited. Fetch it again, or rebuild the dataset"
         )
     del content["format"]
-    names = {field.name for field in dataclasses.fields(Manifest)}
-    if set(content) != names:
-        raise errors.FormatError(
-            f"{where}: unknown keys {sorted(set(content) - names)}, "
-            f"missing {sorted(names - set(content))}"
-        )
-    content["settings"] = ConverterSettings.from_json(content["settings"])
-    content["shards"] = tuple(
-        _record(shards.ShardEntry, entry, where) for entry in content["shards"]
-    )
-    content["files"] = tuple(
-        _record(FileEntry, entry, where) for entry in content["files"]
-    )
-    found = Manifest(**content)
+    try:
+        found = _manifest(content, where)
+    except errors.ConfigError as error:
+        raise errors.FormatError(f"{where}: {error}") from error
     if found.to_bytes() != data:
         raise errors.FormatError(f"{where}: not in canonical form: it was edited")
     return found
+
+
+def _manifest(content: dict[str, Any], where: str) -> Manifest:
+    values = _checked(Manifest, content, where)
+    values["settings"] = ConverterSettings.from_json(content["settings"])
+    for key, kind in (("shards", shards.ShardEntry), ("files", FileEntry)):
+        if not isinstance(content[key], list):
+            raise errors.FormatError(f"{where}: {key}: expected a list")
+        values[key] = tuple(
+            kind(**_checked(kind, entry, f"{where}: {key}")) for entry in content[key]
+        )
+    for key, value in content["libraries"].items():
+        if not isinstance(value, str):
+            raise errors.FormatError(
+                f"{where}: libraries: {key!r:.100}: expected a release, "
+                f"found {value!r:.100}"
+            )
+    return Manifest(**values)
 
 
 def read(folder: str) -> Manifest:
     """Returns the manifest of the dataset in a folder."""
     url = storage.join(folder, NAME)
     try:
-        data = storage.read(url)
+        data = storage.read(url, MOST_BYTES)
     except errors.FormatError as error:
         if storage.exists(url):
             raise
@@ -200,13 +217,65 @@ def replay_set_digest(replay_ids: set[str]) -> str:
     return hashlib.sha256("\n".join(sorted(replay_ids)).encode()).hexdigest()
 
 
-def _record(kind: Any, entry: Any, where: str) -> Any:
-    names = {field.name for field in dataclasses.fields(kind)}
-    if not isinstance(entry, dict) or set(entry) != names:
+def _checked(kind: Any, entry: Any, where: str) -> dict[str, Any]:
+    """Returns the values of a record; FormatError for other keys or types of values."""
+    fields = {field.name: field.type for field in dataclasses.fields(kind)}
+    if not isinstance(entry, dict) or set(entry) != set(fields):
+        keys = set(entry) if isinstance(entry, dict) else set()
         raise errors.FormatError(
-            f"{where}: expected entries with {sorted(names)}, found {entry!r}"
+            f"{where}: expected entries with {sorted(fields)}; unknown keys "
+            f"{sorted(keys - set(fields))!r:.300}, missing {sorted(set(fields) - keys)}"
         )
-    return kind(**entry)
+    for name, type_ in fields.items():
+        value = entry[name]
+        if type_ is int:
+            fits = type(value) is int and 0 <= value <= _MOST_COUNTED
+        elif type_ is str:
+            fits = isinstance(value, str)
+        elif name in ("shards", "files"):
+            fits = isinstance(value, list)
+        else:
+            fits = isinstance(value, dict)
+        if not fits:
+            raise errors.FormatError(
+                f"{where}: {name}: expected {_EXPECTED.get(type_, 'another type')}, "
+                f"found {value!r:.100}"
+            )
+    return dict(entry)
+
+
+def _shard_problems(entries: tuple[shards.ShardEntry, ...]) -> list[str]:
+    problems = []
+    for entry in entries:
+        if not shards.is_shard_name(entry.name):
+            problems.append(f"shards: {entry.name!r:.100} is no shard's name")
+        elif shards.split_of_name(entry.name) != entry.split:
+            problems.append(
+                f"shards: {entry.name}: its split is said to be {entry.split!r}"
+            )
+        # Each episode has a header and a chunk, and each chunk at most 32 steps.
+        chunks = entry.size_bytes // shards.LEAST_RECORD_BYTES
+        if not 1 <= entry.episodes <= chunks or entry.steps > 32 * chunks:
+            problems.append(
+                f"shards: {entry.name!r:.100}: {entry.episodes:,} episodes and "
+                f"{entry.steps:,} steps cannot be in {entry.size_bytes:,} bytes"
+            )
+    names = [entry.name for entry in entries]
+    if len(set(names)) != len(names):
+        problems.append("shards: a name is there twice")
+    return problems
+
+
+def _file_problems(entries: tuple[FileEntry, ...]) -> list[str]:
+    names = [entry.name for entry in entries]
+    problems = [
+        f"files: {name!r:.100} is no file's name"
+        for name in names
+        if not _FILE.fullmatch(name) or shards.is_shard_name(name) or name == NAME
+    ]
+    if len(set(names)) != len(names):
+        problems.append("files: a name is there twice")
+    return problems
 
 
 def _canonical(content: Mapping[str, Any]) -> bytes:

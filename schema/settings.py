@@ -6,10 +6,18 @@ settings alone, so a manifest stores the settings and not the specs. Must not kn
 """
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from typing import Any
 
 from starmill.schema import errors
+
+# Numbers of the reference's settings are int32.
+_LARGEST = 2**31 - 1
+# Settings may come from anyone's file and decide how much memory a step takes: 476 kB in the
+# paper's settings. 32 steps of this size are read at once.
+MOST_STEP_BYTES = 4 << 20
+_MOST_PLANES = 64
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -139,19 +147,24 @@ class ConverterSettings:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "ConverterSettings":
-        """Returns settings from the reference's JSON; ConfigError if a key is unknown."""
-        values = dict(data)
+        """Returns settings from the reference's JSON.
+
+        Raises ConfigError if a key is unknown, a value is of another type, or a step would
+        take more than MOST_STEP_BYTES.
+        """
+        values = _object(data, "settings")
         raw = values.pop("raw_settings", None)
         if "minimap" in values:
             values["minimap"] = _size(values["minimap"], "minimap")
         if "minimap_features" in values:
-            values["minimap_features"] = tuple(values["minimap_features"])
+            values["minimap_features"] = _names(values["minimap_features"])
         if raw is not None:
-            raw = dict(raw)
+            raw = _object(raw, "raw_settings")
             if "resolution" in raw:
                 raw["resolution"] = _size(raw["resolution"], "resolution")
             camera = raw.pop("virtual_camera_dimensions", None)
             if camera is not None:
+                camera = _object(camera, "virtual_camera_dimensions")
                 _known(camera, CameraDimensions, "virtual_camera_dimensions")
                 sides = {
                     field.name: 0.0 for field in dataclasses.fields(CameraDimensions)
@@ -162,7 +175,26 @@ class ConverterSettings:
             _known(raw, RawSettings, "raw_settings")
             values["raw_settings"] = RawSettings(**raw)
         _known(values, cls, "settings")
-        return cls(**values)
+        settings = cls(**values)
+        size = settings.step_bytes()
+        if size > MOST_STEP_BYTES:
+            raise errors.ConfigError(
+                f"settings: expected steps of at most {MOST_STEP_BYTES:,} bytes, found "
+                f"sizes that make {size:,}"
+            )
+        return settings
+
+    def step_bytes(self) -> int:
+        """Returns roughly how many bytes the arrays of a step take."""
+        raw = self.raw_settings or RawSettings()
+        counts = 2 * (self.num_unit_types + self.max_num_upgrades)
+        units = raw.max_unit_count * (raw.num_unit_features + 2)
+        cells = raw.resolution[0] * raw.resolution[1]
+        sizes = (counts, units, cells, raw.max_unit_selection_size)
+        planes = len(self.minimap_features) * self.minimap[0] * self.minimap[1]
+        # The columns are also listed by name, even if there are no rows.
+        names = 100 * max(0, raw.num_unit_features)
+        return 4 * sum(max(0, size) for size in sizes) + max(0, planes) + names
 
     def to_json(self) -> dict[str, Any]:
         """Returns the reference's JSON form, with every field, and sizes as x and y."""
@@ -180,22 +212,51 @@ class ConverterSettings:
         return out
 
 
-def _size(value: Mapping[str, int], where: str) -> tuple[int, int]:
+def _object(value: Any, where: str) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise errors.ConfigError(f"{where}: expected an object, found {value!r:.100}")
+    return dict(value)
+
+
+def _size(value: Any, where: str) -> tuple[int, int]:
+    value = _object(value, where)
     unknown = set(value) - {"x", "y"}
     if unknown:
         raise errors.ConfigError(
-            f"{where}: expected keys x and y, found {sorted(unknown)}"
+            f"{where}: expected keys x and y, found {sorted(map(str, unknown))}"
         )
+    for side in value.values():
+        if not _is_number(side):
+            raise errors.ConfigError(f"{where}: expected numbers, found {side!r:.100}")
     return int(value.get("x", 0)), int(value.get("y", 0))
 
 
+def _names(value: Any) -> tuple[str, ...]:
+    is_list = isinstance(value, list | tuple) and len(value) <= _MOST_PLANES
+    if not is_list or not all(isinstance(name, str) for name in value):
+        raise errors.ConfigError(
+            f"minimap_features: expected a list of names, found {value!r:.100}"
+        )
+    return tuple(value)
+
+
+def _is_number(value: Any) -> bool:
+    is_number = isinstance(value, int | float) and math.isfinite(value)
+    return is_number and abs(value) <= _LARGEST
+
+
 def _known(values: Mapping[str, Any], record: type, where: str) -> None:
-    names = {field.name for field in dataclasses.fields(record)}
-    unknown = sorted(set(values) - names)
+    fields = {field.name: field for field in dataclasses.fields(record)}
+    unknown = sorted(map(str, set(values) - set(fields)))
     if unknown:
         raise errors.ConfigError(
-            f"{where}: unknown keys {unknown}; expected some of {sorted(names)}"
+            f"{where}: unknown keys {unknown}; expected some of {sorted(fields)}"
         )
+    for name, value in values.items():
+        if fields[name].type in {int, float, bool} and not _is_number(value):
+            raise errors.ConfigError(
+                f"{where}: {name}: expected a number, found {value!r:.100}"
+            )
 
 
 # The settings of AlphaStar Unplugged, except that unit_tags are not shuffled: the reference does

@@ -28,6 +28,8 @@ _LENGTH = struct.Struct("<Q")
 _CRC = struct.Struct("<I")
 # Bytes that framing adds: length and its check before the data, the data's check after.
 BEFORE, AFTER = _LENGTH.size + _CRC.size, _CRC.size
+# The framing and the first bytes of a record, without any content.
+LEAST_RECORD_BYTES = BEFORE + AFTER + 12
 _NAME = re.compile(r"^([a-z]+)-(\d{5})-of-(\d{5})\.tfrecord$")
 
 
@@ -239,9 +241,11 @@ def read_part(url: str) -> list[EpisodeRecords]:
         mine = records[begin : begin + len(sizes)]
         if [len(record) for record in mine] != sizes:
             raise errors.ShardCorrupt(f"{url}: records do not match the part's list")
-        out.append(
-            EpisodeRecords(meta=episode.EpisodeMeta(**head), records=tuple(mine))
-        )
+        try:
+            meta = episode.EpisodeMeta(**head)
+        except (errors.SpecError, TypeError) as error:
+            raise errors.ShardCorrupt(f"{url}: {error}") from error
+        out.append(EpisodeRecords(meta=meta, records=tuple(mine)))
         begin += len(sizes)
     if begin != len(records):
         raise errors.ShardCorrupt(f"{url}: {len(records) - begin} records too many")
@@ -253,13 +257,25 @@ def _part_head(records: Sequence[bytes], url: str) -> list[dict[str, Any]]:
         raise errors.ShardCorrupt(f"{url}: an empty file is not a part")
     try:
         head = json.loads(records[0])
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise errors.ShardCorrupt(f"{url}: not a part: {error}") from error
     if not isinstance(head, dict) or head.get("part") != PART_VERSION:
         raise errors.FormatError(
             f"{url}: expected a part of version {PART_VERSION}; delete it to make it anew"
         )
-    return list(head["episodes"])
+    heads = head.get("episodes")
+    if not isinstance(heads, list) or not all(map(_is_head, heads)):
+        raise errors.ShardCorrupt(f"{url}: the part does not list its episodes")
+    return heads
+
+
+def _is_head(head: Any) -> bool:
+    names = {field.name for field in dataclasses.fields(episode.EpisodeMeta)}
+    return (
+        isinstance(head, dict)
+        and set(head) == names | {"record_bytes"}
+        and isinstance(head["record_bytes"], list)
+    )
 
 
 def _masked_crc(data: bytes) -> int:

@@ -138,10 +138,14 @@ def is_special(url: str) -> bool:
     return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
-def read(url: str) -> bytes:
-    """Returns the content of a file."""
+def read(url: str, most_bytes: int | None = None) -> bytes:
+    """Returns the content of a file; FormatError if it has more than `most_bytes`."""
     if is_special(url):
         raise errors.FormatError(f"{url}: expected a regular file")
+    if most_bytes is not None and (size := size_bytes(url)) > most_bytes:
+        raise errors.FormatError(
+            f"{url}: expected at most {most_bytes:,} bytes, found {size:,}"
+        )
     filesystem, path = filesystem_of(url)
     try:
         return bytes(retry(lambda: filesystem.cat_file(path), f"reading {url}"))

@@ -7,10 +7,12 @@ is decoded to choose episodes.
 
 import dataclasses
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow
+import pyarrow.compute
 import pyarrow.parquet
 
 from starmill.schema import episode, errors, shards, storage
@@ -19,6 +21,22 @@ EPISODES, QUARANTINE = "episodes.parquet", "quarantine.parquet"
 UNSELECTED = "unselected.parquet"
 # Datasets without `unselected.parquet` have these sides in the quarantine, with this detail.
 UNSELECTED_DETAIL = "the selection leaves this side out"
+
+# A chunk has so many steps, but for an episode's last one (`codec`).
+STEPS_PER_CHUNK = 32
+# Longer texts are no names or sentences.
+MOST_TEXT_BYTES = 1 << 16
+_MOST_SHOWN = 10
+# Columns of the episode table that may lack values.
+_NULLABLE = ("data_version", "mmr", "opponent_mmr", "apm")
+# Inclusive.
+_RANGES = {
+    "player_id": (1, 2),
+    "outcome": (-1, 1),
+    "steps": (1, 2**31 - 1),
+    "game_loops": (0, 2**31 - 1),
+    "duration_loops": (0, 2**31 - 1),
+}
 
 _TYPES: dict[str, pyarrow.DataType] = {
     "replay_id": pyarrow.string(),
@@ -147,25 +165,174 @@ def write_table(url: str, content: pyarrow.Table) -> storage.Written:
     return storage.write(url, sink.getvalue())
 
 
-def parse_table(data: bytes, schema: pyarrow.Schema, where: str) -> pyarrow.Table:
-    """Returns a table from Parquet bytes; FormatError unless it has this schema."""
+def parse_table(
+    data: bytes, schema: pyarrow.Schema, where: str, rows: int | None = None
+) -> pyarrow.Table:
+    """Returns a table from Parquet bytes; FormatError unless it has this schema.
+
+    Args:
+        data: the file.
+        schema: of the columns.
+        where: the file's address, for messages.
+        rows: how many the table must have; None if that is not known.
+    """
     try:
-        content = pyarrow.parquet.read_table(
-            io.BytesIO(data), page_checksum_verification=True
+        # As dictionaries: a long text that a small file repeats stays one text.
+        texts = [field.name for field in schema if field.type == pyarrow.string()]
+        names = pyarrow.parquet.read_schema(io.BytesIO(data)).names
+        if names != schema.names:
+            raise errors.FormatError(
+                f"{where}: expected columns {schema.names}, found {names!r:.500}"
+            )
+        file = pyarrow.parquet.ParquetFile(
+            io.BytesIO(data), read_dictionary=texts, page_checksum_verification=True
         )
-    except (pyarrow.ArrowException, OSError) as error:
+        if not file.schema_arrow.equals(_with_dictionaries(schema)):
+            raise errors.FormatError(
+                f"{where}: expected columns of the types {schema.types}, "
+                f"found {file.schema_arrow.types!r:.500}"
+            )
+        _check_sizes(file.metadata, len(data), where, rows)
+        content = file.read()
+        content.validate(full=True)
+        _check_texts(content, where)
+        return content.cast(schema)
+    except (pyarrow.ArrowException, OSError, OverflowError) as error:
         raise errors.FormatError(f"{where}: not readable Parquet: {error}") from error
-    if not content.schema.equals(schema):
+
+
+def _with_dictionaries(schema: pyarrow.Schema) -> pyarrow.Schema:
+    texts = pyarrow.dictionary(pyarrow.int32(), pyarrow.string())
+    return pyarrow.schema(
+        [
+            pyarrow.field(field.name, texts)
+            if field.type == pyarrow.string()
+            else field
+            for field in schema
+        ]
+    )
+
+
+def _check_sizes(metadata: Any, size_bytes: int, where: str, rows: int | None) -> None:
+    """Raises FormatError for counts that the file's size does not explain.
+
+    A few bytes of Parquet can say that a value follows a billion times.
+    """
+    if rows is not None and metadata.num_rows != rows:
         raise errors.FormatError(
-            f"{where}: expected columns {schema.names}, found {content.schema.names}"
+            f"{where}: expected {rows:,} rows, found {metadata.num_rows:,}"
         )
-    return content
+    values = 0
+    for group in range(metadata.num_row_groups):
+        columns = metadata.row_group(group)
+        values += max(
+            columns.column(number).num_values for number in range(columns.num_columns)
+        )
+    # Ids and hashes differ from row to row, and offsets from record to record: neither can be
+    # stored in less than a byte each.
+    if not 0 <= metadata.num_rows <= values <= max(size_bytes, 4096):
+        raise errors.FormatError(
+            f"{where}: {size_bytes:,} bytes cannot hold {metadata.num_rows:,} rows with "
+            f"{values:,} values"
+        )
+
+
+def _check_texts(content: pyarrow.Table, where: str) -> None:
+    for name in content.column_names:
+        for chunk in content.column(name).chunks:
+            if not isinstance(chunk, pyarrow.DictionaryArray):
+                continue
+            lengths = pyarrow.compute.binary_length(chunk.dictionary)
+            longest = pyarrow.compute.max(lengths).as_py() or 0
+            if longest > MOST_TEXT_BYTES:
+                raise errors.FormatError(
+                    f"{where}: {name}: expected texts of at most {MOST_TEXT_BYTES:,} "
+                    f"bytes, found one of {longest:,}"
+                )
+
+
+def check_episodes(
+    content: pyarrow.Table, entries: Iterable[shards.ShardEntry]
+) -> None:
+    """Raises FormatError for rows of an episode table that no dataset can have.
+
+    All that readers use as a length or a place is bounded here: by the shards of the
+    manifest, and steps by the number of records.
+    """
+    problems = list(episode_problems(content, entries))
+    if problems:
+        raise errors.FormatError(f"{EPISODES}: " + "; ".join(problems[:_MOST_SHOWN]))
+
+
+def episode_problems(
+    content: pyarrow.Table, entries: Iterable[shards.ShardEntry]
+) -> Iterator[str]:
+    """Yields what no dataset can have in its episode table, a sentence per column."""
+    missing = [
+        name
+        for name in content.column_names
+        if name not in _NULLABLE and content.column(name).null_count
+    ]
+    if missing or pyarrow.compute.list_flatten(content.column("offsets")).null_count:
+        yield f"expected values, found none in some rows of {missing or ['offsets']}"
+        return
+    for name, (low, high) in _RANGES.items():
+        values = np.asarray(content.column(name).drop_null())
+        if len(values) and (values.min() < low or values.max() > high):
+            yield (
+                f"{name}: expected {low} to {high}, "
+                f"found {values.min()} to {values.max()}"
+            )
+    for name in ("replay_id", "sha256"):
+        if not _all_match(content.column(name), "^[0-9a-f]{64}$"):
+            yield f"{name}: expected 64 hex digits"
+    if not _all_match(content.column("episode_id"), "^[0-9a-f]{64}-[12]$"):
+        yield "episode_id: expected 64 hex digits, '-' and the player"
+    yield from _place_problems(content, entries)
+
+
+def _all_match(column: pyarrow.ChunkedArray, pattern: str) -> bool:
+    matches = pyarrow.compute.match_substring_regex(column, pattern)
+    return bool(pyarrow.compute.all(matches, min_count=0).as_py())
+
+
+def _place_problems(
+    content: pyarrow.Table, entries: Iterable[shards.ShardEntry]
+) -> Iterator[str]:
+    sizes = {entry.name: entry.size_bytes for entry in entries}
+    names = content.column("shard").to_pylist()
+    unknown = sorted(set(names) - set(sizes))
+    if unknown:
+        yield f"shard: the manifest lacks {unknown[0]!r:.100}"
+        return
+    offsets = content.column("offsets")
+    counts = np.asarray(pyarrow.compute.list_value_length(offsets), np.int64)
+    steps = np.asarray(content.column("steps"), np.int64)
+    chunks = -(-steps // STEPS_PER_CHUNK)
+    if (counts != chunks + 2).any():
+        row = int(np.flatnonzero(counts != chunks + 2)[0])
+        yield (
+            f"offsets: expected those of a header, {chunks[row]:,} chunks for "
+            f"{steps[row]:,} steps, and the end; found {counts[row]:,}"
+        )
+        return
+    places = np.asarray(pyarrow.compute.list_flatten(offsets), np.int64)
+    last = np.cumsum(counts) - 1
+    lengths = np.diff(places)
+    lengths[last[:-1]] = shards.LEAST_RECORD_BYTES  # from one episode to another
+    limits = np.array([sizes[name] for name in names], np.int64)
+    is_inside = (places[last - counts + 1] >= 0) & (places[last] <= limits)
+    if (lengths < shards.LEAST_RECORD_BYTES).any() or not is_inside.all():
+        yield "offsets: expected ascending places inside the shard"
 
 
 def metas(content: pyarrow.Table) -> list[episode.EpisodeMeta]:
     """Returns the rows' metadata."""
     names = [field.name for field in dataclasses.fields(episode.EpisodeMeta)]
-    return [episode.EpisodeMeta(**row) for row in content.select(names).to_pylist()]
+    try:
+        return [episode.EpisodeMeta(**row) for row in content.select(names).to_pylist()]
+    except errors.SpecError as error:
+        raise errors.FormatError(f"{EPISODES}: {error}") from error
 
 
 def statistics(content: pyarrow.Table) -> dict[str, Any]:

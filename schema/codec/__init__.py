@@ -6,7 +6,8 @@ Must not know: files, shards, datasets or the game.
     encoder   decoder      arrays <-> records
       │  records  │        the frame of a record: prefix and compression
       │  layout   │        which section of a payload holds which array
-    packing   unpacking    tables, lists and unit rows <-> sections
+    packing   unpacking    tables and lists <-> sections
+    packing   unit_rows    unit rows <-> a section
          planes            planes and the camera <-> sections
          streams           the numbers that sections are made of
 """

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starmill.schema import errors
-from starmill.schema.codec import planes, records, unpacking
+from starmill.schema.codec import bounds, planes, records, unit_rows, unpacking
 from starmill.schema.codec.layout import (
     CAMERA,
     DELAY,
@@ -22,7 +22,7 @@ from starmill.schema.codec.layout import (
     layout,
 )
 from starmill.schema.codec.records import STEPS_PER_CHUNK
-from starmill.schema.codec.unpacking import UnitRows
+from starmill.schema.codec.unit_rows import UnitRows
 from starmill.schema.episode import Arrays
 from starmill.schema.settings import ConverterSettings
 
@@ -44,7 +44,9 @@ class Header:
         self, record: bytes, settings: ConverterSettings, where: str = "record"
     ) -> None:
         self.layout = layout(settings)
-        self.payload = records.open_header(record, self.layout.fingerprint, where)
+        self.payload = records.open_header(
+            record, self.layout.fingerprint, self.layout.payload_bound(1), where
+        )
         self.digest = records.digest(record)
         self.decompressor = records.decompressor(self.payload)
         self.planes: dict[str, Bytes] = {}
@@ -68,7 +70,11 @@ class Chunk:
 
     def __init__(self, header: Header, record: bytes, where: str = "record") -> None:
         position, payload = records.open_chunk(
-            record, header.digest, header.decompressor, where
+            record,
+            header.digest,
+            header.decompressor,
+            header.layout.payload_bound,
+            where,
         )
         self.index, self.steps, self.delay_before = position
         self._header = header
@@ -129,7 +135,7 @@ class Chunk:
         counts = np.zeros(stop - start, np.int64)
         window = (self.steps, start, stop)
         target = UnitRows(begin, stride, self._header.layout.pad)
-        self._sections.read(UNITS, unpacking.read_units, *window, target, out, counts)
+        self._sections.read(UNITS, unit_rows.read_units, *window, target, out, counts)
         return counts
 
     def delay(self, step: int) -> int:
@@ -177,10 +183,13 @@ class Chunk:
 
 def _read_frames(
     section: Bytes, steps: int, start: int, stop: int, out: NDArray[np.int32]
-) -> None:
+) -> int:
     """Writes steps start:stop of a camera that is stored whole into out, [count, H, W]."""
+    if section.size != 4 * steps * out[0].size:
+        return -bounds.CAMERA
     frames = section.view("<i4").reshape(steps, *out.shape[1:])
     out[...] = frames[start:stop]
+    return 0
 
 
 class _Sections:
@@ -201,21 +210,21 @@ class _Sections:
         if self._ends[-1] != len(payload):
             raise errors.ShardCorrupt(f"{where}: sections do not fill the payload")
 
-    def read(self, key: str, kernel: Callable[..., Any], *arguments: Any) -> None:
+    def read(self, key: str, kernel: Callable[..., int], *arguments: Any) -> None:
         """Runs a kernel on the section that holds an array, and on the arguments."""
         section = self._layout.section[key]
         content = self._data[self._ends[section] : self._ends[section + 1]]
-        try:  # as `run` does; a read of one step makes a dozen such calls
-            kernel(content, *arguments)
-        except ValueError as error:
-            raise errors.ShardCorrupt(f"{self._where}: {key}: {error}") from error
+        status = kernel(
+            content, *arguments
+        )  # as `run` does; one step makes a dozen calls
+        if status < 0:
+            raise errors.ShardCorrupt(f"{self._where}: {key}: {bounds.message(status)}")
 
-    def run(self, key: str, kernel: Callable[..., Any], *arguments: Any) -> None:
-        """Runs a kernel. What it raises about damage becomes an error that names the key."""
-        try:
-            kernel(*arguments)
-        except ValueError as error:
-            raise errors.ShardCorrupt(f"{self._where}: {key}: {error}") from error
+    def run(self, key: str, kernel: Callable[..., int], *arguments: Any) -> None:
+        """Runs a kernel. The bound that it says does not hold becomes an error."""
+        status = kernel(*arguments)
+        if status < 0:
+            raise errors.ShardCorrupt(f"{self._where}: {key}: {bounds.message(status)}")
 
     def content(self, key: str) -> Bytes:
         """Returns the section that holds an array."""

@@ -75,6 +75,24 @@ class Layout:
         """Returns the number of cells of a plane."""
         return int(np.prod(self.shapes[key], dtype=np.int64))
 
+    def payload_bound(self, steps: int) -> int:
+        """Returns the most bytes that a payload of so many steps has.
+
+        The encoder reserves less or as much: see the functions `..._bound` of `packing` and
+        `planes`.
+        """
+        series = int(self.groups[-1])
+        capacity, columns = self.shapes[UNITS]
+        rows = steps * capacity
+        bound = 4 * self.sections + 64 + 16 * self.groups.size + 14 * series * steps
+        bound += 64 + 16 * rows + steps + columns * (16 + 20 * rows)
+        if self.lists is not None:
+            bound += 16 + 4 * steps * (int(np.prod(self.shapes[self.lists])) + 1)
+        if self.camera is not None:
+            bound += 4 * steps * int(np.prod(self.shapes[self.camera]))
+        sizes = [self.plane_size(key) for key in self.planes]
+        return bound + sum(64 + size * (13 + steps) for size in sizes)
+
 
 @functools.lru_cache(maxsize=64)
 def layout(settings: ConverterSettings) -> Layout:

@@ -1,8 +1,8 @@
 """Compiled loops for planes and the camera: sections of bytes, written and read.
 
 In: the uint8 frames of one chunk and a buffer, or a section and which steps are wanted. Out:
-the other. Knows no specs, files or zstd; `docs/format.md` describes the bytes. GIL-free; a
-section that contradicts itself raises ValueError.
+the other. Knows no specs, files or zstd; `docs/format.md` describes the bytes. GIL-free.
+Readers return the negative code of a bound that does not hold, as in `unpacking`.
 
     section    codes u8 | first step | C, varint | N, varint | codes u8 | gaps | masks | flips
                                                  │ absent where C is 0   stream  stream  N bytes
@@ -27,6 +27,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from starmill.schema.codec.bounds import CELL, CHANGES, CORNERS, FLIPS, FORM, STREAM
 from starmill.schema.codec.streams import (
     AS_REFERENCE,
     PATCHED,
@@ -35,12 +36,12 @@ from starmill.schema.codec.streams import (
     byte_at,
     copy_bytes,
     end_of,
+    is_inside,
     largest,
     number_at,
     put_stream,
     put_varint,
     read_varint,
-    require,
     width_code,
 )
 from starmill.schema.codec.unpacking import (
@@ -227,13 +228,23 @@ def find_rectangle(plane, corners):
 
 @checked
 def read_plane(buf, steps, start, stop, reference, out):
-    """Reads steps start:stop of a plane into out, uint8 [stop - start, P]."""
+    """Reads steps start:stop of a plane into out, uint8 [stop - start, P].
+
+    Returns 0, or a bound that does not hold.
+    """
     window = Window(steps, start, stop)
     state = np.empty(reference.size, np.uint8)
     pos = _read_first_plane(buf, reference, state)
     streams = _open_plane_changes(buf, pos)
-    changes = empty_changes(buf, streams.flips.size)
-    _read_flips(buf, streams, window, state, changes)
+    total = streams.flips.size
+    if streams.flips.begin < 0:
+        return streams.flips.begin
+    if total > state.size * (steps - 1):
+        return np.int64(-CHANGES)
+    changes = empty_changes(total)
+    status = _read_flips(buf, streams, window, state, changes)
+    if status < 0:
+        return status
     begins, numbers = sort_by_step(changes, window)
     rows = changes.rows
     for k in range(stop - start):
@@ -241,52 +252,64 @@ def read_plane(buf, steps, start, stop, reference, out):
             i = numbers[j]
             state[rows[INDEX, i]] ^= rows[VALUE, i]
         copy_bytes(out[k], state)
+    return np.int64(0)
 
 
 @checked
 def _read_first_plane(buf, reference, state):
     """Sets state to the chunk's first step; returns the position after it."""
     codes = byte_at(buf, 0)
+    if codes < 0:
+        return codes
     kind = codes & 3
     pos = np.int64(1)
     if kind == WHOLE:
-        require(buf, pos, state.size)
+        if not is_inside(buf, pos, state.size):
+            return np.int64(-STREAM)
         copy_bytes(state, buf[pos : pos + state.size])
-        return pos + state.size
+        return np.int64(pos + state.size)
     copy_bytes(state, reference)
-    if kind != PATCHED:
+    if kind == AS_REFERENCE:
         return pos
+    if kind != PATCHED:
+        return np.int64(-FORM)
     patches, pos = read_varint(buf, pos)
     gaps = Stream(pos, patches, codes >> 2 & 3)
     flips = end_of(gaps)
-    require(buf, pos, flips + patches - pos)
+    if pos < 0 or not is_inside(buf, pos, flips + patches - pos):
+        return min(pos, np.int64(-STREAM))
     cell = np.int64(-1)
     for i in range(patches):
         cell += number_at(buf, gaps, i) + 1
         if cell >= state.size:
-            raise ValueError("payload names a cell beyond the last")
+            return np.int64(-CELL)
         state[cell] ^= buf[flips + i]
     return flips + patches
 
 
 @checked
 def _open_plane_changes(buf, pos):
+    """Returns the streams; the begin of `flips` is negative if they are not inside."""
     changing, begin = read_varint(buf, pos)
     total = np.int64(0)
     codes = np.int64(0)
     if changing:
         total, pos = read_varint(buf, begin)
         codes = byte_at(buf, pos)
-        begin = pos + 1
+        begin = pos + 1 if codes >= 0 else codes
     gaps = Stream(begin, changing, codes & 3)
     masks = Stream(end_of(gaps), changing, codes >> 2 & 3)
     flips = Stream(end_of(masks), total, np.int64(1))
-    require(buf, begin, end_of(flips) - begin)
+    if begin < 0:
+        flips = Stream(begin, np.int64(0), np.int64(1))
+    elif not is_inside(buf, begin, end_of(flips) - begin):
+        flips = Stream(np.int64(-STREAM), np.int64(0), np.int64(1))
     return PlaneStreams(gaps, masks, flips)
 
 
 @checked
 def _read_flips(buf, streams, window, state, changes):
+    """Returns 0, or a bound that does not hold."""
     rows = changes.rows
     used = 0
     cell = np.int64(-1)
@@ -294,13 +317,13 @@ def _read_flips(buf, streams, window, state, changes):
     for c in range(streams.gaps.size):
         cell += number_at(buf, streams.gaps, c) + 1
         if cell >= state.size:
-            raise ValueError("payload names a cell beyond the last")
+            return np.int64(-CELL)
         mask = number_at(buf, streams.masks, c)
         step = 1
         while mask:
             if mask & 1:
                 if i >= streams.flips.size:
-                    raise ValueError("payload names more changes than it holds")
+                    return np.int64(-FLIPS)
                 flip = buf[streams.flips.begin + i]
                 i += 1
                 if step <= window.start:
@@ -313,26 +336,32 @@ def _read_flips(buf, streams, window, state, changes):
             mask >>= 1
             step += 1
     changes.used[0] = used
+    return np.int64(0)
 
 
 @checked
 def check_corners(corners, height, width):
-    """Raises ValueError unless int32 [steps, 4] are rectangles inside [height, width]."""
+    """Returns 0 if int32 [steps, 4] are rectangles inside [height, width]."""
     for k in range(corners.shape[0]):
         top, bottom = corners[k, 0], corners[k, 1]
         left, right = corners[k, 2], corners[k, 3]
         if not (0 <= top <= bottom <= height and 0 <= left <= right <= width):
-            raise ValueError("payload has a rectangle that is not inside the plane")
+            return np.int64(-CORNERS)
+    return np.int64(0)
 
 
 @checked
 def paint_rectangles(corners, planes):
     """Sets planes, int32 [steps, H, W], to ones inside each rectangle and zeros outside.
 
-    corners: int32 [steps, 4]: top, bottom, left, right; ends are excluded.
+    corners: int32 [steps, 4]: top, bottom, left, right; ends are excluded. Returns 0, or a
+    bound that does not hold.
     """
-    check_corners(corners, planes.shape[1], planes.shape[2])
+    status = check_corners(corners, planes.shape[1], planes.shape[2])
+    if status < 0:
+        return status
     planes[:] = 0
     for k in range(planes.shape[0]):
         for y in range(corners[k, 0], corners[k, 1]):
             planes[k, y, corners[k, 2] : corners[k, 3]] = 1
+    return np.int64(0)

@@ -13,6 +13,7 @@ chunk is compressed with.
 
 import hashlib
 import struct
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import zstandard
@@ -62,21 +63,31 @@ def chunk_record(
     return prefix + _POSITION.pack(*position) + bytes(compressor.compress(payload))
 
 
-def open_header(record: bytes, fingerprint: bytes, where: str) -> bytes:
-    """Returns the payload of a header; raises unless it was encoded for this spec."""
+def open_header(record: bytes, fingerprint: bytes, most: int, where: str) -> bytes:
+    """Returns the payload of a header; raises unless it was encoded for this spec.
+
+    most: the most bytes that the payload of one step can have.
+    """
     tie = _parse(record, _HEADER, where)
     if tie != fingerprint:
         raise errors.ManifestMismatch(
             f"{where}: expected arrays of the spec {fingerprint.hex()}..., which follows from "
             f"these settings; found a record encoded for the spec {tie.hex()}..."
         )
-    return _inflate(decompressor(None), record[_PREFIX.size :], where)
+    return _inflate(decompressor(None), record[_PREFIX.size :], most, where)
 
 
 def open_chunk(
-    record: bytes, digest: bytes, decompressor: Any, where: str
+    record: bytes,
+    digest: bytes,
+    decompressor: Any,
+    most: Callable[[int], int],
+    where: str,
 ) -> tuple[Position, bytes]:
-    """Returns a chunk's position and payload; raises unless it belongs to this header."""
+    """Returns a chunk's position and payload; raises unless it belongs to this header.
+
+    most: the most bytes that the payload of so many steps can have.
+    """
     tie = _parse(record, _CHUNK, where)
     if tie != digest:
         raise errors.ShardCorrupt(
@@ -88,9 +99,8 @@ def open_chunk(
         raise errors.ShardCorrupt(
             f"{where}: expected 1 to {STEPS_PER_CHUNK} steps, found {position.steps}"
         )
-    return position, _inflate(
-        decompressor, record[_PREFIX.size + _POSITION.size :], where
-    )
+    frame = record[_PREFIX.size + _POSITION.size :]
+    return position, _inflate(decompressor, frame, most(position.steps), where)
 
 
 def digest(record: bytes) -> bytes:
@@ -144,8 +154,15 @@ def _parse(record: bytes, kind: int, where: str) -> bytes:
     return bytes(tie)
 
 
-def _inflate(decompressor: Any, frame: bytes, where: str) -> bytes:
+def _inflate(decompressor: Any, frame: bytes, most: int, where: str) -> bytes:
     try:
+        # The decompressor allocates what the frame says, before it reads on.
+        size = zstandard.frame_content_size(frame)
+        if not 0 <= size <= most:
+            raise errors.ShardCorrupt(
+                f"{where}: expected a payload of at most {most:,} bytes, found a frame "
+                f"of {'unknown size' if size < 0 else f'{size:,}'}"
+            )
         return bytes(decompressor.decompress(frame))
     except zstandard.ZstdError as error:
         raise errors.ShardCorrupt(f"{where}: {error}") from error

@@ -1,8 +1,8 @@
 """What sections are made of, written and read: codes, varints and streams of integers.
 
 In: integers and a buffer, or a section's bytes. Out: the buffer filled, or integers.
-Knows no arrays of an episode. Compiled and GIL-free; a section that contradicts itself raises
-ValueError instead of being read beyond its end.
+Knows no arrays of an episode. Compiled and GIL-free. A position is negative where a section
+contradicts itself (`bounds`); functions that are given such a position return it.
 
     varint   seven bits a byte, lowest first; the top bit says that more follow
 
@@ -25,6 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from starmill.schema.codec.bounds import NUMBER, STREAM
 from starmill.schema.compilation import checked, inlined
 
 # How a column of series stores its changes.
@@ -138,40 +139,45 @@ def put_stream(buf, pos, values, count, code):
     return pos
 
 
-@checked
-def require(buf, pos, size):
-    """Raises ValueError unless the section has `size` bytes at a position."""
-    if size < 0 or pos + size > buf.size:
-        raise ValueError("payload is shorter than its streams")
+@inlined
+def is_inside(buf, pos, size):
+    """Returns whether the section has `size` bytes at a position."""
+    return size >= 0 and pos >= 0 and pos + size <= buf.size
 
 
 @checked
 def byte_at(buf, pos):
-    """Returns one byte as int64."""
-    require(buf, pos, 1)
+    """Returns one byte as int64; negative where there is none."""
+    if pos < 0:
+        return np.int64(pos)
+    if pos >= buf.size:
+        return np.int64(-STREAM)
     return np.int64(buf[pos])
 
 
 @checked
 def read_varint(buf, pos):
     """Returns (value of the varint at a position, position after it)."""
+    if pos < 0:
+        return np.int64(0), np.int64(pos)
     value = np.int64(0)
     shift = 0
     while True:
         if pos >= buf.size or shift > _MAX_SHIFT:
-            raise ValueError("payload ends inside a number")
+            return np.int64(0), np.int64(-NUMBER)
         byte = np.int64(buf[pos])
         pos += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return value, pos
+            return value, np.int64(pos)
         shift += 7
 
 
 @checked
 def uint32_at(buf, pos):
-    """Returns the number that `put_uint32` wrote."""
-    require(buf, pos, 4)
+    """Returns the number that `put_uint32` wrote; negative where there is none."""
+    if not is_inside(buf, pos, 4):
+        return np.int64(-STREAM)
     return number_at(buf, Stream(pos, np.int64(1), np.int64(WIDEST)), 0)
 
 

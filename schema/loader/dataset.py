@@ -69,16 +69,7 @@ def open_dataset(
         where: see `Dataset.filter`.
     """
     url, manifest = registry.open_manifest(str(reference), registry_file)
-    rows = table.parse_table(
-        checked_file(url, manifest, table.EPISODES),
-        table.EPISODE_SCHEMA,
-        storage.join(url, table.EPISODES),
-    )
-    if rows.num_rows != manifest.episodes:
-        raise errors.ManifestMismatch(
-            f"{url}: the manifest counts {manifest.episodes} episodes, "
-            f"the table has {rows.num_rows}"
-        )
+    rows = read_episodes(url, manifest)
     return Dataset(url=url, manifest=manifest, table=rows).filter(
         split=split,
         race=race,
@@ -94,16 +85,28 @@ def open_dataset(
     )
 
 
+def read_episodes(folder: str, manifest: Manifest) -> pyarrow.Table:
+    """Returns the episode table; FormatError for rows that the shards cannot have."""
+    data = checked_file(folder, manifest, table.EPISODES)
+    where = storage.join(folder, table.EPISODES)
+    rows = table.parse_table(data, table.EPISODE_SCHEMA, where, manifest.episodes)
+    table.check_episodes(rows, manifest.shards)
+    return rows
+
+
 def checked_file(folder: str, manifest: Manifest, name: str) -> bytes:
     """Returns a file beside the shards; ManifestMismatch unless it is the manifest's."""
     entry = manifest.file(name)
     url = storage.join(folder, name)
-    data = storage.read(url)
+    size = storage.size_bytes(url)
+    # A file of another size is not read: it may be larger than the memory.
+    data = storage.read(url) if size == entry.size_bytes else b""
     digest = hashlib.sha256(data).hexdigest()
     if digest != entry.sha256:
         raise errors.ManifestMismatch(
             f"{url}: expected {entry.size_bytes} bytes with sha256 {entry.sha256}, "
-            f"found {len(data)} with {digest}: damaged, or of another dataset"
+            f"found {size}{f' with {digest}' if data else ''}: damaged, or of another "
+            "dataset"
         )
     return data
 
