@@ -17,6 +17,7 @@ from starmill.pipelines import episode_maker, index, stages, verify
 from starmill.pipelines.inputs import sources
 from starmill.pipelines.verify import Problem
 from starmill.schema import errors, manifest, replay_index, shards, storage, table
+from starmill.schema.loader import dataset
 from starmill.schema.replay_row import ReplayRow
 
 
@@ -41,11 +42,10 @@ def compare(
     request: Request, folder: str, content: manifest.Manifest
 ) -> tuple[list[Problem], int]:
     """Returns what differs from the stored episodes, and how many replays were asked for."""
-    rows = table.parse_table(
-        storage.read(storage.join(folder, table.EPISODES)),
-        table.EPISODE_SCHEMA,
-        table.EPISODES,
-    )
+    try:
+        rows = dataset.read_episodes(folder, content)
+    except errors.FormatError as error:
+        return [Problem(table.EPISODES, f"nothing is played again: {error}")], 0
     if request.sample.isdigit():
         replay_ids = sample(rows, int(request.sample))
     else:

@@ -8,13 +8,16 @@ game or Beam, so that whoever reads a dataset can verify it; `replaying` plays r
 import collections
 import concurrent.futures
 import hashlib
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from starmill.pipelines import claims
 from starmill.schema import (
+    card,
     codec,
     errors,
     manifest,
@@ -25,12 +28,17 @@ from starmill.schema import (
 )
 from starmill.schema.reasons import RejectReason
 
-_READ_BYTES = 1 << 24
+_TABLES = {
+    table.EPISODES: table.EPISODE_SCHEMA,
+    table.QUARANTINE: table.QUARANTINE_SCHEMA,
+    table.UNSELECTED: table.UNSELECTED_SCHEMA,
+}
 # Arrays whose bounds are nominal, as in the reference: unit columns exceed them (tags, counts),
 # and delays are stored as they are.
 _UNBOUNDED = ("raw_units", "action/delay")
-# The work folder of a build that kept it.
-_IGNORED_FILES = ("_work",)
+# The work folder of a build that kept it, and the claim of a build that was killed.
+_IGNORED_FILES = ("_work", claims.LOCK, claims.NUMBERED)
+_SIDE = re.compile(r"[0-9a-f]{64}")
 
 
 class Problem(NamedTuple):
@@ -82,23 +90,11 @@ def verify(
         on_shard: called after each shard, from any thread.
     """
     problems = list(_check_files(folder, content))
-    rows = _read_table(folder, table.EPISODES, table.EPISODE_SCHEMA, problems)
-    failures = _read_table(folder, table.QUARANTINE, table.QUARANTINE_SCHEMA, problems)
-    unselected = None
-    if any(entry.name == table.UNSELECTED for entry in content.files):
-        unselected = _read_table(
-            folder, table.UNSELECTED, table.UNSELECTED_SCHEMA, problems
-        )
+    rows = _read_table(folder, table.EPISODES, content, problems)
+    failures = _read_table(folder, table.QUARANTINE, content, problems)
+    unselected = _read_table(folder, table.UNSELECTED, content, problems)
     if rows is not None:
         problems += _check_table(rows, content)
-    if failures is not None and failures.num_rows != content.quarantined:
-        problems.append(
-            Problem(
-                table.QUARANTINE,
-                f"has {failures.num_rows:,} rows, "
-                f"the manifest says {content.quarantined:,}",
-            )
-        )
     problems += _check_left_out(
         rows, {table.QUARANTINE: failures, table.UNSELECTED: unselected}
     )
@@ -132,8 +128,12 @@ def _check_files(folder: str, content: manifest.Manifest) -> Iterator[Problem]:
     for name in sorted(listed - present):
         yield Problem(name, "is missing, although the manifest lists it")
     for name in sorted(present - listed - {manifest.NAME, *_IGNORED_FILES}):
-        if name.endswith(".tfrecord"):
-            yield Problem(name, "is a shard that the manifest does not list")
+        yield Problem(name, "is a file or folder that the manifest does not list")
+    known = {*_TABLES, card.README, card.CROISSANT}
+    for name in sorted({entry.name for entry in content.files} - known):
+        yield Problem(name, "is no file of a dataset, although the manifest lists it")
+    for name in sorted({table.EPISODES, table.QUARANTINE} - listed):
+        yield Problem(name, "is not listed in the manifest")
     for entry in content.files:
         if entry.name in present:
             yield from _check_file(folder, entry.name, entry.size_bytes, entry.sha256)
@@ -142,41 +142,49 @@ def _check_files(folder: str, content: manifest.Manifest) -> Iterator[Problem]:
 def _check_file(
     folder: str, name: str, size_bytes: int, sha256: str
 ) -> Iterator[Problem]:
-    """Checks a file's size and hash. It reads in pieces, so large shards need little memory."""
-    url = storage.join(folder, name)
     try:
-        length = storage.size_bytes(url)
-        digest = hashlib.sha256()
-        reader = storage.RangeReader(folder)
-        for begin in range(0, length, _READ_BYTES):
-            digest.update(reader.read(name, begin, min(begin + _READ_BYTES, length)))
-        reader.close()
+        length = storage.size_bytes(storage.join(folder, name))
+        if length > size_bytes:  # it may be endless, so it is not read
+            yield Problem(name, f"expected {size_bytes:,} bytes, found {length:,}")
+            return
+        written = storage.digest(folder, name)
     except (errors.FormatError, OSError) as error:
         yield Problem(name, f"cannot be read: {error}")
         return
-    if length != size_bytes:
-        yield Problem(name, f"expected {size_bytes:,} bytes, found {length:,}")
-    if digest.hexdigest() != sha256:
-        yield Problem(name, f"expected sha256 {sha256}, found {digest.hexdigest()}")
+    if written.size_bytes != size_bytes:
+        yield Problem(
+            name, f"expected {size_bytes:,} bytes, found {written.size_bytes:,}"
+        )
+    if written.sha256 != sha256:
+        yield Problem(name, f"expected sha256 {sha256}, found {written.sha256}")
 
 
 def _read_table(
-    folder: str, name: str, schema: pa.Schema, problems: list[Problem]
+    folder: str, name: str, content: manifest.Manifest, problems: list[Problem]
 ) -> pa.Table | None:
+    """Returns a table; None, with a problem, if it is not one that a dataset can have."""
+    if name == table.UNSELECTED and all(name != entry.name for entry in content.files):
+        return None  # an earlier release made the dataset
+    rows = {
+        table.EPISODES: content.episodes,
+        table.QUARANTINE: content.quarantined,
+    }.get(name)
     try:
-        url = storage.join(folder, name)
-        return table.parse_table(storage.read(url), schema, name)
-    except errors.FormatError as error:
+        size = content.file(name).size_bytes
+        data = storage.read(storage.join(folder, name), size)
+        parsed = table.parse_table(data, _TABLES[name], name, rows)
+    except (errors.FormatError, OSError) as error:
         problems.append(Problem(name, str(error)))
         return None
+    if name == table.EPISODES:
+        wrong = list(table.episode_problems(parsed, content.shards))
+        problems += [Problem(name, text) for text in wrong]
+        return None if wrong else parsed
+    return parsed
 
 
 def _check_table(rows: pa.Table, content: manifest.Manifest) -> Iterator[Problem]:
     where = table.EPISODES
-    if rows.num_rows != content.episodes:
-        yield Problem(
-            where, f"has {rows.num_rows:,} rows, the manifest says {content.episodes:,}"
-        )
     statistics = table.statistics(rows)
     for key in sorted({*statistics, *content.statistics}):
         if statistics.get(key) != content.statistics.get(key):
@@ -196,11 +204,38 @@ def _check_table(rows: pa.Table, content: manifest.Manifest) -> Iterator[Problem
         seen.add(name)
         if name != f"{row['replay_id']}-{row['player_id']}":
             yield Problem(name, "is not replay_id and player_id joined")
-        entry = entries.get(row["shard"])
-        if entry is None:
-            yield Problem(name, f"is in {row['shard']}, which the manifest lacks")
-        elif entry.split != row["split"]:
-            yield Problem(name, f"split {row['split']}, but its shard is {entry.split}")
+        split = entries[row["shard"]].split
+        if split != row["split"]:
+            yield Problem(name, f"split {row['split']}, but its shard is {split}")
+        number, count = shards.numbers_of_name(row["shard"])
+        own = shards.shard_of(row["replay_id"], count)
+        if own != number:
+            yield Problem(
+                name, f"is in shard {number} of {count}, but belongs in shard {own}"
+            )
+    yield from _check_splits(rows, content)
+
+
+def _check_splits(rows: pa.Table, content: manifest.Manifest) -> Iterator[Problem]:
+    """Checks that each replay is in one split, and each split has one number of shards."""
+    splits: dict[str, set[str]] = collections.defaultdict(set)
+    for replay_id, split in zip(
+        rows.column("replay_id").to_pylist(),
+        rows.column("split").to_pylist(),
+        strict=True,
+    ):
+        splits[replay_id].add(split)
+    for replay_id, names in splits.items():
+        if len(names) > 1:
+            yield Problem(replay_id, f"is in several splits: {sorted(names)}")
+    counts: dict[str, set[int]] = collections.defaultdict(set)
+    for entry in content.shards:
+        counts[entry.split].add(shards.numbers_of_name(entry.name)[1])
+    for split, numbers in counts.items():
+        if len(numbers) > 1:
+            yield Problem(
+                split, f"its shards are named as of several numbers: {sorted(numbers)}"
+            )
 
 
 def _check_left_out(
@@ -214,6 +249,10 @@ def _check_left_out(
     for where, content in tables.items():
         for row in content.to_pylist() if content is not None else ():
             name = f"{row['replay_id']}-{row['player_id']}"
+            if not _SIDE.fullmatch(row["replay_id"] or ""):
+                yield Problem(where, f"{name[:100]}: expected the id of a replay")
+            if row["player_id"] not in (1, 2):
+                yield Problem(where, f"{name[:100]}: expected player 1 or 2")
             if row["reason"] not in reasons:
                 yield Problem(where, f"{name}: {row['reason']!r} is no reason")
             if name in table_of:
@@ -250,7 +289,7 @@ def _check_shard(
         expected = row["offsets"][-1] if row["offsets"] else expected
         try:
             steps += _check_episode(reader, row, content, problems, name)
-        except errors.FormatError as error:
+        except (errors.FormatError, OSError) as error:
             problems.append(Problem(name, str(error)))
     reader.close()
     if expected != entry.size_bytes:

@@ -94,17 +94,26 @@ def shard_name(split: str, index: int, count: int) -> str:
 
 def is_shard_name(name: str) -> bool:
     """Returns whether a shard can have this file name."""
-    return _NAME.fullmatch(name) is not None
+    match = _NAME.fullmatch(name)
+    return match is not None and int(match[2]) < int(match[3])
 
 
 def split_of_name(name: str) -> str:
     """Returns the split that a shard's name begins with."""
-    match = _NAME.match(name)
+    match = _NAME.fullmatch(name)
     if match is None:
         raise errors.FormatError(
             f"{name!r}: expected a shard name like train-00000-of-00064.tfrecord"
         )
     return match.group(1)
+
+
+def numbers_of_name(name: str) -> tuple[int, int]:
+    """Returns which shard of how many of its split a name is that of."""
+    match = _NAME.fullmatch(name)
+    if match is None:
+        raise errors.FormatError(f"{name!r}: expected a shard's name")
+    return int(match[2]), int(match[3])
 
 
 def shard_of(replay_id: str, count: int) -> int:

@@ -71,12 +71,40 @@ def test_a_missing_file_and_one_too_many_are_named(folder):
     assert any("does not list" in text for text in found)
 
 
+@pytest.mark.parametrize(
+    "name", ["notes.txt", ".hidden", "train-00000-of-00009.tfrecord"]
+)
+def test_a_dataset_has_no_other_files(folder, name):
+    (folder / name).write_bytes(b"x")
+    assert problems(folder) == [
+        f"{name}: is a file or folder that the manifest does not list"
+    ]
+
+
+def test_what_an_unfinished_build_leaves_is_no_problem(folder):
+    (folder / "_work").mkdir()
+    (folder / "_claim.json").write_bytes(b"{}")
+    assert problems(folder) == []
+
+
+def test_a_replay_in_another_shard_than_its_hash_says_is_found(tmp_path, monkeypatch):
+    """All digests fit: only the rule of docs/format.md tells where it belongs."""
+    monkeypatch.setattr(
+        shards, "shard_of", lambda name, count: int(name[0], 16) % count
+    )
+    factories.dataset(str(tmp_path / "data"))
+    assert problems(tmp_path / "data") == []
+    monkeypatch.undo()
+    found = problems(tmp_path / "data")
+    assert any("but belongs in shard" in text for text in found)
+
+
 def test_a_damaged_card_is_named(folder):
     (folder / "README.md").write_text("another")
     assert any(text.startswith("README.md: ") for text in problems(folder))
 
 
-def rewrite(folder: Path, name: str, change) -> None:
+def rewrite(folder: Path, name: str, change, quarantined: int = 0) -> None:
     """Replaces a table, with the manifest's hashes made to fit."""
     content = manifest.read(str(folder))
     schema = pq.read_table(folder / name).schema
@@ -91,7 +119,10 @@ def rewrite(folder: Path, name: str, change) -> None:
         dataclasses.replace(entry, **written._asdict()) if entry.name == name else entry
         for entry in content.files
     )
-    manifest.write(str(folder), dataclasses.replace(content, files=files))
+    manifest.write(
+        str(folder),
+        dataclasses.replace(content, files=files, quarantined=quarantined),
+    )
 
 
 def set_in_first(**values):
@@ -101,13 +132,31 @@ def set_in_first(**values):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (set_in_first(steps=7), "steps: the table says 7"),
+        (
+            lambda rows: [{**rows[0], "steps": rows[0]["steps"] ^ 1}, *rows[1:]],
+            "steps: the table says",
+        ),
+        (set_in_first(steps=70), "offsets: expected those of a header, 3 chunks"),
         (set_in_first(game_loops=1), "game_loops: the table says 1"),
         (set_in_first(sha256="0" * 64), "expected sha256 0000"),
         (set_in_first(shard="train-00007-of-00008.tfrecord"), "the manifest lacks"),
-        (set_in_first(player_id=2, episode_id="x-1"), "not replay_id and player_id"),
-        (lambda rows: rows[1:], "the manifest says"),
-        (lambda rows: [*rows, rows[0]], "twice"),
+        (set_in_first(episode_id=f"{'a' * 64}-1"), "not replay_id and player_id"),
+        (set_in_first(episode_id="x-1"), "episode_id: expected 64 hex digits"),
+        (lambda rows: rows[1:], "expected 12 rows, found 11"),
+        (lambda rows: [*rows[:-1], rows[0]], "twice"),
+        (set_in_first(outcome=7), "outcome: expected -1 to 1, found -1 to 7"),
+        (set_in_first(steps=2**31 - 1), "2,147,483,647 steps"),
+        (set_in_first(map_name=None), "expected values"),
+        (set_in_first(offsets=None), "expected values"),
+        (set_in_first(offsets=[]), "offsets: expected those of a header"),
+        (
+            lambda rows: [
+                {**rows[0], "offsets": [-60, *rows[0]["offsets"][1:]]},
+                *rows[1:],
+            ],
+            "ascending places inside",
+        ),
+        (set_in_first(offsets=[0, None, 5]), "expected values"),
     ],
 )
 def test_a_table_that_disagrees_with_the_records_is_found(folder, change, said):
@@ -118,11 +167,12 @@ def test_a_table_that_disagrees_with_the_records_is_found(folder, change, said):
 def test_episodes_of_the_table_must_fill_the_shard(folder):
     def shifted(rows):
         row = rows[0]
-        offsets = [value + 1 for value in row["offsets"]]
+        offsets = [row["offsets"][0] + 1, *row["offsets"][1:]]
         return [{**row, "offsets": offsets}, *rows[1:]]
 
     rewrite(folder, table.EPISODES, shifted)
-    assert any("expected to begin at byte" in text for text in problems(folder))
+    found = problems(folder)
+    assert any("expected to begin at byte" in text for text in found), found
 
 
 def test_a_quarantine_that_makes_no_sense_is_found(folder):
@@ -135,17 +185,18 @@ def test_a_quarantine_that_makes_no_sense_is_found(folder):
         "detail": "",
     }
     rewrite(folder, table.QUARANTINE, lambda rows: [*rows, row])
+    assert any("expected 0 rows, found 1" in text for text in problems(folder))
+    rewrite(folder, table.QUARANTINE, lambda rows: rows, 1)
     found = problems(folder)
     assert any("is no reason" in text for text in found)
     assert any("among the episodes too" in text for text in found)
-    assert any("the manifest says 0" in text for text in found)
 
 
 def test_a_side_in_two_tables_is_found(folder):
     row = {"replay_id": "a" * 64, "player_id": 2, "source": "x", "reason": "mmr"}
     rewrite(folder, table.UNSELECTED, lambda rows: [*rows, row])
     assert problems(folder) == []
-    rewrite(folder, table.QUARANTINE, lambda rows: [*rows, {**row, "detail": "y"}])
+    rewrite(folder, table.QUARANTINE, lambda rows: [*rows, {**row, "detail": "y"}], 1)
     assert any(
         f"{'a' * 64}-2: is among the rows of quarantine.parquet too" in text
         for text in problems(folder)
