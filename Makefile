@@ -101,10 +101,9 @@ demo: setup
 perf: setup
 	$(BIN)/python -m perf $(if $(ONLY),--only $(ONLY))
 
-# Damaged replays at the reader; every input is a function of its number. INPUTS=... for less.
+# Attacks everything that is read, for a time; every input is a function of SEED and its number.
 fuzz: setup
-	$(BIN)/python -m tests.fuzz_converter
-	$(BIN)/python -m tests.fuzz_replays --inputs $(or $(INPUTS),200000)
+	$(BIN)/python -m tests.hostile.fuzz --minutes $(or $(MINUTES),10) --seed $(or $(SEED),0) $(if $(ONLY),--only $(ONLY))
 
 clean:
 	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

@@ -37,6 +37,10 @@ NO_TARGET = np.int64(-1)
 NO_COMMAND = Command(np.empty(0, np.int64), NO_TARGET)
 
 
+# The spec ends at 2. The reference repeats what it is told, so some more pass too.
+MOST_REPEATED = 255
+
+
 class Limits(NamedTuple):
     """The settings that bound an action.
 
@@ -206,18 +210,34 @@ def fill_unit_tags(out: NDArray[Any], decoded: Decoded, limits: Limits) -> None:
     out[len(rows) :] = limits.units if decoded.function else 0
 
 
-def argument(action: Mapping[str, Any], name: str) -> int:
-    """Returns one of an action's numbers; ConverterError if it is not there."""
+def _numbers(action: Mapping[str, Any], name: str) -> NDArray[np.int64]:
+    """Returns an argument's numbers, flat; ConverterError if it is none of int32."""
     if name not in action:
         raise errors.ConverterError(
-            f"action: expected the argument {name!r}, found {sorted(action)}"
+            f"action: expected the argument {name!r}, found {sorted(map(str, action))}"
         )
-    value = np.asarray(action[name])
-    if value.size != 1:
+    try:
+        values = np.asarray(action[name])
+    except ValueError as error:  # lists of different lengths, or nested too deeply
+        raise errors.ConverterError(f"action: {name!r}: {error}") from error
+    is_small = values.dtype.kind in "biuf" and bool(
+        ((values >= -(2**31)) & (values < 2**31)).all()
+    )
+    if values.size and not is_small:
         raise errors.ConverterError(
-            f"action: {name!r} is one number, found shape {value.shape}"
+            f"action: {name!r}: expected numbers of int32, found {action[name]!r:.100}"
         )
-    return int(value.reshape(-1)[0])
+    return values.reshape(-1).astype(np.int64)
+
+
+def argument(action: Mapping[str, Any], name: str) -> int:
+    """Returns one of an action's numbers; ConverterError if it is not there."""
+    values = _numbers(action, name)
+    if values.size != 1:
+        raise errors.ConverterError(
+            f"action: {name!r} is one number, found {values.size}"
+        )
+    return int(values[0])
 
 
 def _tag_of(row: int, tags: NDArray[np.int64]) -> int:
@@ -228,12 +248,8 @@ def _tag_of(row: int, tags: NDArray[np.int64]) -> int:
 def _tags_of(
     action: Mapping[str, Any], tags: NDArray[np.int64], limits: Limits
 ) -> list[int]:
-    if "unit_tags" not in action:
-        raise errors.ConverterError(
-            f"action: expected the argument 'unit_tags', found {sorted(action)}"
-        )
     out = []
-    for row in np.asarray(action["unit_tags"]).reshape(-1).tolist():
+    for row in _numbers(action, "unit_tags").tolist():
         if row < 0:
             break
         if row != limits.units:
@@ -275,6 +291,10 @@ def _encode_command(
         target = _signed([command.target_unit_tag])[0]
     # Required of all kinds, after a negative target has made the request empty.
     repeat = argument(action, "repeat") if limits.repeat else 0
+    if repeat > MOST_REPEATED:
+        raise errors.ConverterError(
+            f"action: 'repeat': expected at most {MOST_REPEATED}, found {repeat}"
+        )
     copies = repeat + 1 if function.kind == "cmd" else 1
     for _ in range(copies):
         request.actions.add().action_raw.unit_command.CopyFrom(command)

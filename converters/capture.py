@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from starmill.converters import episode
 from starmill.converters.observation import Converter
 from starmill.schema import errors, specs
+from starmill.schema.archives import npz
 from starmill.schema.settings import ConverterSettings
 
 Arrays = dict[str, NDArray[Any]]
@@ -76,22 +77,39 @@ class Capture:
     meta: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
-def _json(arrays: Mapping[str, NDArray[Any]], key: str) -> Any:
+def _json(arrays: Mapping[str, NDArray[Any]], key: str, kind: type) -> Any:
     try:
-        return json.loads(arrays[key].tobytes())
-    except ValueError as error:
+        value = json.loads(arrays[key].tobytes())
+    except (ValueError, RecursionError) as error:
         raise errors.FormatError(f"{key}: expected UTF-8 JSON: {error}") from error
+    if not isinstance(value, kind):
+        raise errors.FormatError(
+            f"{key}: expected a {kind.__name__}, found a {type(value).__name__}"
+        )
+    return value
+
+
+def _vector(arrays: Mapping[str, NDArray[Any]], key: str) -> NDArray[np.int64]:
+    """Returns whole numbers, [N]."""
+    array = arrays[key]
+    if array.ndim != 1 or array.dtype.kind not in "biu":
+        raise errors.FormatError(
+            f"{key}: expected a list of whole numbers, found {array.dtype} {array.shape}"
+        )
+    return array.astype(np.int64)
 
 
 def _messages(arrays: Mapping[str, NDArray[Any]], name: str) -> list[bytes | None]:
-    data, offsets = arrays[name].tobytes(), arrays[f"{name}_offsets"].astype(np.int64)
+    data, offsets = arrays[name].tobytes(), _vector(arrays, f"{name}_offsets")
     bounds = [0, *offsets.tolist(), len(data)]
     if bounds != sorted(bounds) or not len(offsets):
         raise errors.FormatError(
             f"{name}_offsets: expected ascending offsets within {len(data)} bytes"
         )
     # Player's messages are always there, and older captures do not say so.
-    present = arrays.get(f"{name}_present", np.ones(len(offsets) - 1, bool)).tolist()
+    present = [1] * (len(offsets) - 1)
+    if f"{name}_present" in arrays:
+        present = _vector(arrays, f"{name}_present").tolist()
     if len(present) != len(offsets) - 1:
         raise errors.FormatError(
             f"{name}_present: expected {len(offsets) - 1} entries, found {len(present)}"
@@ -104,13 +122,12 @@ def _messages(arrays: Mapping[str, NDArray[Any]], name: str) -> list[bytes | Non
 
 def load(path: Path) -> Capture:
     """Returns the capture in a file; FormatError where it is not one."""
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {key: file[key] for key in file.files}
-    except FileNotFoundError as error:
-        raise errors.ConfigError(f"{path}: no such file") from error
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise errors.FormatError(f"{path}: expected an .npz file: {error}") from error
+    if not path.exists():
+        raise errors.ConfigError(f"{path}: no such file")
+    arrays = {
+        name.removesuffix(".npy"): npz.array(data, f"{path}: {name!r:.100}")
+        for name, data in npz.read_members(path).items()
+    }
     missing = sorted(set(_REQUIRED) - set(arrays))
     if missing:
         raise errors.FormatError(f"{path}: expected the arrays {missing}, found none")
@@ -124,12 +141,18 @@ def _capture(arrays: Mapping[str, NDArray[Any]]) -> Capture:
     columns = [_messages(arrays, name) for name in _MESSAGES]
     delays = [
         int(delay) if there else None
-        for delay, there in zip(arrays["delay"], arrays["delay_present"], strict=False)
+        for delay, there in zip(
+            _vector(arrays, "delay").tolist(),
+            _vector(arrays, "delay_present").tolist(),
+            strict=False,
+        )
     ]
     lengths = {len(column) for column in columns} | {len(delays)}
     agent = None
     if "agent_actions_json" in arrays:
-        agent = tuple(_json(arrays, "agent_actions_json"))
+        agent = tuple(_json(arrays, "agent_actions_json", list))
+        if not all(isinstance(action, dict) for action in agent):
+            raise errors.FormatError("agent_actions_json: expected an object per step")
         lengths.add(len(agent))
     if len(lengths) != 1:
         raise errors.FormatError(
@@ -137,7 +160,7 @@ def _capture(arrays: Mapping[str, NDArray[Any]]) -> Capture:
         )
     replay = arrays.get("replay_info")
     return Capture(
-        settings=_json(arrays, "settings_json"),
+        settings=_json(arrays, "settings_json", dict),
         game_info=arrays["game_info"].tobytes(),
         replay_info=None if replay is None else replay.tobytes(),
         steps=tuple(
@@ -145,7 +168,7 @@ def _capture(arrays: Mapping[str, NDArray[Any]]) -> Capture:
             for p, o, f, d in zip(*columns, delays, strict=True)
         ),
         agent_actions=agent,
-        meta=_json(arrays, "meta_json") if "meta_json" in arrays else {},
+        meta=_json(arrays, "meta_json", dict) if "meta_json" in arrays else {},
     )
 
 

@@ -27,6 +27,9 @@ _HEIGHT_MAP = PLANE_ROWS["height_map"]
 
 # A byte's eight pixels, as the uint64 that they are in memory.
 _EIGHT_PIXELS = np.unpackbits(np.arange(256, dtype=np.uint8)).view(np.uint64)
+# A message of a few bytes can say that a plane is as large as it likes. The game's largest
+# minimap has 256 pixels.
+MOST_PIXELS = 1024
 # Why `_fill` stopped.
 _DONE, _SIZE_DIFFERS, _ENCODING, _TYPES_ENCODING, _UNKNOWN_TYPE = range(5)
 
@@ -109,6 +112,10 @@ def side(columns: Columns) -> int:
         raise errors.ConverterError(
             "height_map: expected a square minimap plane in every observation, "
             f"found {size_x} x {size_y}"
+        )
+    if size_x > MOST_PIXELS:
+        raise errors.ConverterError(
+            f"height_map: expected a side of at most {MOST_PIXELS} pixels, found {size_x}"
         )
     return size_x
 

@@ -272,6 +272,8 @@ class Converter:
             decoded = actions.decode(message, self._tags, self._limits, self._grid)
         if decoded is None:
             decoded = actions.NO_OP
+        if not -(2**31) <= delay < 2**31:
+            raise errors.ConverterError(f"delay: expected an int32, found {delay}")
         out["action/delay"][()] = delay
         out["action/function"][()] = decoded.function
         out["action/queued"][()] = decoded.queued

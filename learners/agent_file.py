@@ -14,7 +14,6 @@ import dataclasses
 import io
 import json
 import zipfile
-import zlib
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,22 +26,14 @@ from starmill.learners.networks import parameters
 from starmill.learners.networks.parameters import Params
 from starmill.learners.runs import Run
 from starmill.schema import errors, storage
+from starmill.schema.archives import npz
 
 _META = "meta.json"
 _ARRAYS = "arrays/"
 # The earliest day that a zip can hold. The present time would change the file's hash.
 _DAY = (1980, 1, 1, 0, 0, 0)
-# What zipfile, zlib, json and numpy raise on damaged bytes.
-_DAMAGE = (
-    zipfile.BadZipFile,
-    zlib.error,
-    KeyError,
-    TypeError,
-    ValueError,
-    EOFError,
-    OSError,
-    RuntimeError,
-)
+# What json raises on damaged bytes, and Python on values of other types.
+_DAMAGE = (KeyError, TypeError, ValueError, RecursionError)
 _KEPT = (f"{checkpoint.PARAMETERS}/", f"{checkpoint.BEHAVIOUR}/")
 
 
@@ -80,14 +71,15 @@ def load(path: Path) -> tuple[Meta, Arrays]:
     """Returns meta and arrays of an agent's file, or of a run's newest checkpoint."""
     if not path.is_file():
         return checkpoint.load(path)
+    members = npz.read_members(path)
     try:
-        with zipfile.ZipFile(path) as file:
-            content = json.loads(file.read(_META))
-            # By this list and not by the zip's directory, which damage can shorten.
-            arrays = {
-                name: _floats(file.read(_ARRAYS + name)) for name in content["arrays"]
-            }
-            meta = checkpoint.checked_meta(content["meta"], path)
+        content = json.loads(members[_META])
+        # By this list and not by the zip's directory, which damage can shorten.
+        arrays = {
+            name: _floats(members[_ARRAYS + name], f"{path}: {name!r:.100}")
+            for name in content["arrays"]
+        }
+        meta = checkpoint.checked_meta(content["meta"], path)
     except _DAMAGE as error:
         raise errors.FormatError(
             f"{path}: expected an agent as `starmill pack` writes it: {error}"
@@ -130,6 +122,6 @@ def _npy(array: NDArray[Any], where: str) -> bytes:
     return buffer.getvalue()
 
 
-def _floats(data: bytes) -> NDArray[Any]:
-    array = np.load(io.BytesIO(data), allow_pickle=False)
+def _floats(data: bytes, where: str) -> NDArray[Any]:
+    array = npz.array(data, where)
     return array.astype(np.float32) if array.dtype == np.float16 else array

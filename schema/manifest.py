@@ -159,7 +159,11 @@ def parse(data: bytes, where: str = NAME) -> Manifest:
             f"this release reads format {FORMAT}"
         )
     said = content.pop("checksum", None)
-    if said != _checksum(content):
+    try:
+        checksum = _checksum(content)
+    except RecursionError as error:
+        raise errors.FormatError(f"{where}: nested too deeply") from error
+    if said != checksum:
         raise errors.FormatError(
             f"{where}: the checksum in it does not fit its content: it was damaged or "
             f"edited. Fetch it again, or rebuild the dataset"
@@ -167,9 +171,10 @@ def parse(data: bytes, where: str = NAME) -> Manifest:
     del content["format"]
     try:
         found = _manifest(content, where)
-    except errors.ConfigError as error:
+        canonical = found.to_bytes()
+    except (errors.ConfigError, RecursionError) as error:
         raise errors.FormatError(f"{where}: {error}") from error
-    if found.to_bytes() != data:
+    if canonical != data:
         raise errors.FormatError(f"{where}: not in canonical form: it was edited")
     return found
 

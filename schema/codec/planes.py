@@ -276,8 +276,10 @@ def _read_first_plane(buf, reference, state):
     patches, pos = read_varint(buf, pos)
     gaps = Stream(pos, patches, codes >> 2 & 3)
     flips = end_of(gaps)
-    if pos < 0 or not is_inside(buf, pos, flips + patches - pos):
-        return min(pos, np.int64(-STREAM))
+    if pos < 0:
+        return pos
+    if not is_inside(buf, pos, flips + patches - pos):
+        return np.int64(-STREAM)
     cell = np.int64(-1)
     for i in range(patches):
         cell += number_at(buf, gaps, i) + 1
