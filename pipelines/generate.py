@@ -27,7 +27,7 @@ from starmill.pipelines import (
     stages,
     work_folder,
 )
-from starmill.pipelines.inputs import sources
+from starmill.pipelines.inputs import packs, sources
 from starmill.schema import (
     assembly,
     codec,
@@ -66,7 +66,7 @@ class Request:
         config: how replays are played.
         replays_per_shard: on average.
         extend: reference of a dataset whose episodes are taken over; None: all are played.
-        password: of encrypted packs.
+        password: where workers find that of encrypted packs.
         keep_work: whether the work folder stays when the dataset is finished.
     """
 
@@ -81,7 +81,7 @@ class Request:
     config: episode_maker.MakerConfig = episode_maker.MakerConfig()
     replays_per_shard: int = 64
     extend: str | None = None
-    password: str | None = dataclasses.field(default=None, repr=False)
+    password: packs.Password = dataclasses.field(default=None, repr=False)
     keep_work: bool = False
 
     def __post_init__(self) -> None:

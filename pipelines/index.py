@@ -43,13 +43,13 @@ class IndexSettings:
         limits: what one replay may cost.
         selection: if given, game events are decoded only in replays that it would keep.
         events: whether game events are decoded at all.
-        password: of encrypted packs; it never goes into a name or a log line.
+        password: where workers find that of encrypted packs.
     """
 
     limits: replay_file.Limits = replay_file.DEFAULT_LIMITS
     selection: Selection | None = None
     events: bool = True
-    password: str | None = dataclasses.field(default=None, repr=False)
+    password: packs.Password = dataclasses.field(default=None, repr=False)
 
     def fingerprint(self) -> str:
         """Returns a digest of all settings that affect the rows."""
@@ -169,6 +169,7 @@ class JoinParts(beam.DoFn):
         names = [name for _, name in sorted(element[1])]
         with tempfile.TemporaryFile() as file:
             rows = _join(self._folder, names, file)
+            replay_index.seal(file)
             file.seek(0)
             storage.write(self._out, iter(lambda: file.read(_COPY_BYTES), b""))
         yield rows
@@ -176,7 +177,8 @@ class JoinParts(beam.DoFn):
 
 def _join(folder: str, names: Sequence[str], file: object) -> int:
     rows = 0
-    with pq.ParquetWriter(file, replay_index.SCHEMA, compression="zstd") as writer:
+    schema = replay_index.sealable_schema()
+    with pq.ParquetWriter(file, schema, compression="zstd") as writer:
         group: list[pa.Table] = []
         for name in names:
             body = storage.read(storage.join(folder, name))
@@ -191,7 +193,7 @@ def _join(folder: str, names: Sequence[str], file: object) -> int:
 def _write_group(writer: pq.ParquetWriter, group: list[pa.Table]) -> int:
     if not group:
         return 0
-    table = pa.concat_tables(group).combine_chunks()
+    table = pa.concat_tables(group).combine_chunks().cast(writer.schema)
     writer.write_table(table, row_group_size=max(1, table.num_rows))
     return int(table.num_rows)
 

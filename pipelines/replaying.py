@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from starmill.engines.pool import Pool, PoolConfig
 from starmill.pipelines import episode_maker, index, stages, verify
-from starmill.pipelines.inputs import sources
+from starmill.pipelines.inputs import packs, sources
 from starmill.pipelines.verify import Problem
 from starmill.schema import errors, manifest, replay_index, shards, storage, table
 from starmill.schema.loader import dataset
@@ -29,19 +29,23 @@ class Request:
         sample: how many replays, chosen by hash, or their ids with commas.
         sources: replay files, folders, packs, URLs or an index.
         root: the game's folder, or "skirmish".
-        password: of encrypted packs.
+        password: where workers find that of encrypted packs.
     """
 
     sample: str
     sources: Sequence[str]
     root: str
-    password: str | None = None
+    password: packs.Password = None
 
 
 def compare(
     request: Request, folder: str, content: manifest.Manifest
 ) -> tuple[list[Problem], int]:
     """Returns what differs from the stored episodes, and how many replays were asked for."""
+    word = request.password
+    if isinstance(word, str):
+        word = packs.password_source(word, is_local=True)
+    request = dataclasses.replace(request, password=word)
     try:
         rows = dataset.read_episodes(folder, content)
     except errors.FormatError as error:
@@ -98,7 +102,7 @@ def replayed(
     available: Mapping[str, ReplayRow],
     replay_ids: Iterable[str],
     maker: episode_maker.EpisodeMaker,
-    password: str | None = None,
+    password: packs.Password = None,
 ) -> Iterator[Problem]:
     """Plays replays again and yields what differs from their stored episodes.
 
@@ -109,7 +113,7 @@ def replayed(
         available: replay id -> row of the replays whose files were found.
         replay_ids: which replays to play.
         maker: plays them.
-        password: of encrypted packs.
+        password: where workers find that of encrypted packs.
     """
     reader = storage.RangeReader(folder)
     for replay_id in replay_ids:

@@ -43,7 +43,7 @@ class PlayReplay(beam.DoFn):
         work: str,
         pool_config: pool.PoolConfig,
         config: episode_maker.MakerConfig,
-        password: str | None = None,
+        password: packs.Password = None,
     ) -> None:
         self._work = work
         self._pool_config = pool_config
@@ -95,7 +95,7 @@ def _unreadable(item: plan.WorkItem, error: errors.ReplayError) -> episode_maker
     return episode_maker.Result(episodes=(), quarantine=tuple(rows))
 
 
-def read_replay(source: str, password: str | None = None) -> bytes:
+def read_replay(source: str, password: packs.Password = None) -> bytes:
     """Returns the bytes of a replay: a file, a URL, or a member of a pack.
 
     Raises ReplayError if they cannot be read.
@@ -140,7 +140,7 @@ def build(
     target: work_folder.Target,
     pool_config: pool.PoolConfig,
     config: episode_maker.MakerConfig,
-    password: str | None = None,
+    password: packs.Password = None,
     min_ram: str | None = None,
 ) -> beam.pvalue.PCollection:
     """Adds the job's stages to a pipeline and returns the names of finished shards.
@@ -151,7 +151,7 @@ def build(
         target: the work folder, the dataset's folder, and whose they are.
         pool_config: how games are started and reused.
         config: how replays are played.
-        password: of encrypted packs.
+        password: where workers find that of encrypted packs.
         min_ram: memory that a worker needs to play, like "8GB". Only for runners that choose
             machines by it; others would start a second set of workers for the hint.
     """

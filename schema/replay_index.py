@@ -1,11 +1,17 @@
 """The index as a Parquet file: one row per replay, columns of `replay.COLUMNS`.
 
-In: rows. Out: Arrow tables; and rows again, a few thousand in memory at a time.
+In: rows. Out: Arrow tables; and rows again, a few thousand in memory at a time. An index that is
+complete has a digest in its footer, which readers check: Parquet itself would not notice every
+damaged byte.
 """
 
+import contextlib
+import hashlib
 import io
+import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -26,6 +32,63 @@ _ARROW = {
 }
 SCHEMA = pa.schema([pa.field(name, _ARROW[kind]) for name, kind in COLUMNS.items()])
 _BATCH_ROWS = 4096
+# The footer's entry, a few bytes of its encoding, and the digest.
+_DIGEST_KEY = "starmill.sha256"
+_DIGEST = re.compile(rb"starmill\.sha256.{1,3}([0-9a-f]{64})", re.DOTALL)
+_FOOTER_BYTES = 1 << 20
+_PIECE_BYTES = 1 << 20
+
+
+def sealable_schema() -> pa.Schema:
+    """Returns the schema of a file that `seal` will give a digest."""
+    return SCHEMA.with_metadata({_DIGEST_KEY: "0" * 64})
+
+
+def seal(file: IO[bytes]) -> None:
+    """Writes into a finished index a digest of all its other bytes, which readers check."""
+    place = _digest_place(file)
+    if place is None:
+        raise errors.FormatError("expected an index with room for its digest")
+    digest = _digest(file, place)
+    file.seek(place)
+    file.write(digest.encode())
+
+
+def _digest_place(file: IO[bytes]) -> int | None:
+    """Returns where the digest is in the file; None if it has none."""
+    size = file.seek(0, os.SEEK_END)
+    begin = max(0, size - _FOOTER_BYTES)
+    file.seek(begin)
+    # The last one: a text of the data could look like it.
+    matches = list(_DIGEST.finditer(file.read()))
+    return begin + matches[-1].start(1) if matches else None
+
+
+def _digest(file: IO[bytes], place: int) -> str:
+    """Returns the sha256 of the file, with zeros in place of the digest."""
+    digest, at = hashlib.sha256(), 0
+    file.seek(0)
+    while piece := file.read(_PIECE_BYTES):
+        data = bytearray(piece)
+        for i in range(max(place, at), min(place + 64, at + len(data))):
+            data[i - at] = ord("0")
+        digest.update(data)
+        at += len(data)
+    return digest.hexdigest()
+
+
+def _check_digest(file: IO[bytes], index: str) -> None:
+    place = _digest_place(file)
+    if place is None:
+        return  # made by an earlier release
+    file.seek(place)
+    stored = file.read(64).decode()
+    actual = _digest(file, place)
+    if stored != actual:
+        raise errors.FormatError(
+            f"{index}: expected sha256 {stored}, found {actual}: it is damaged; make it "
+            "again with `starmill index`"
+        )
 
 
 def table_from_rows(rows: Iterable[ReplayRow]) -> pa.Table:
@@ -58,7 +121,10 @@ def read_batches(index: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]
     if not storage.exists(index):
         raise errors.ConfigError(f"{index}: there is no such index")
     try:
-        with pq.ParquetFile(_opened(index)) as file:
+        with contextlib.closing(_opened(index)) as data:
+            _check_digest(data, index)
+            data.seek(0)
+            file = pq.ParquetFile(data)
             missing = sorted(set(COLUMNS) - set(file.schema_arrow.names))
             if missing:
                 raise errors.FormatError(
@@ -70,7 +136,9 @@ def read_batches(index: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]
         raise errors.FormatError(f"{index}: expected Parquet: {error}") from error
 
 
-def _opened(index: str) -> Any:
+def _opened(index: str) -> IO[bytes]:
+    if storage.is_special(index):
+        raise errors.FormatError(f"{index}: expected a regular file")
     if storage.is_local(index):
-        return storage.local_path(index)
+        return open(storage.local_path(index), "rb")  # noqa: PTH123  # a plain string
     return io.BytesIO(storage.read(index))

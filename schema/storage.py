@@ -180,6 +180,8 @@ def size_bytes(url: str) -> int:
         info = retry(lambda: filesystem.info(path), f"looking at {url}")
     except FileNotFoundError as error:
         raise errors.FormatError(f"{url}: there is no such file") from error
+    except OSError as error:
+        raise errors.FormatError(f"{url}: cannot be read: {error}") from error
     return int(info["size"])
 
 
@@ -343,8 +345,13 @@ class RangeReader:
                 descriptor = os.open(local_path(url), os.O_RDONLY)
             except FileNotFoundError as error:
                 raise errors.ShardCorrupt(f"{url}: the file is missing") from error
+            except OSError as error:
+                raise errors.ShardCorrupt(f"{url}: cannot be read: {error}") from error
             self._open[name] = descriptor
-        return os.pread(descriptor, end - begin, begin)
+        try:
+            return os.pread(descriptor, end - begin, begin)
+        except OSError as error:
+            raise errors.ShardCorrupt(f"{url}: cannot be read: {error}") from error
 
     def _read_remote(self, url: str, begin: int, end: int) -> bytes:
         filesystem, path = filesystem_of(url)

@@ -7,10 +7,12 @@ members' own bytes are read, so a pack can be larger than memory.
 """
 
 import contextlib
+import os
 import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 import numpy as np
@@ -22,12 +24,72 @@ from starmill.schema.reasons import RejectReason
 
 SUFFIX = ".zip"
 REPLAY_SUFFIX = ".sc2replay"
+# Holds a password that the user typed; local workers inherit it.
+_VARIABLE = "STARMILL_PACK_PASSWORD"
 _ENCRYPTED = 0x1
 # Where this flag is set, the password is checked against the time, not the checksum.
 _SIZES_FOLLOW = 0x8
 _CIPHER_HEADER_BYTES = 12
 _LOCAL_HEADER = struct.Struct("<4s5H3I2H")
 _LOCAL_MAGIC = b"PK\x03\x04"
+
+
+class PasswordSource(NamedTuple):
+    """Where workers find the password of packs. It is never part of a job's description.
+
+    Attributes:
+        kind: "env" or "file".
+        name: of the environment variable, or the path of the file.
+    """
+
+    kind: str
+    name: str
+
+
+Password = str | PasswordSource | None
+
+
+def password_source(text: str | None, *, is_local: bool) -> PasswordSource | None:
+    """Returns where workers find a password that a user gave.
+
+    Args:
+        text: "env:NAME", "file:PATH", or the password itself; None if there is none.
+        is_local: whether all workers are processes that this one starts. Those inherit a
+            password from its environment; others would have to be told, and job
+            descriptions are stored in many places.
+
+    Raises ConfigError for a password itself if workers are elsewhere.
+    """
+    if text is None:
+        return None
+    kind, _, name = text.partition(":")
+    if kind in ("env", "file") and name:
+        source = PasswordSource(kind, name)
+        if is_local:
+            _read_password(source)
+        return source
+    if not is_local:
+        raise errors.ConfigError(
+            "--pack-password: on a cluster, expected env:NAME or file:PATH, which workers "
+            "read themselves; a password itself would be stored with the job"
+        )
+    os.environ[_VARIABLE] = text
+    return PasswordSource("env", _VARIABLE)
+
+
+def _read_password(source: Password) -> str | None:
+    if source is None or isinstance(source, str):
+        return source
+    if source.kind == "env":
+        if source.name not in os.environ:
+            raise errors.ConfigError(
+                f"--pack-password: the environment has no variable {source.name}"
+            )
+        return os.environ[source.name]
+    try:
+        return Path(source.name).read_text("utf-8").rstrip("\n")
+    except (OSError, ValueError) as error:
+        raise errors.ConfigError(f"--pack-password: {source.name}: {error}") from error
 
 
 class PackContents(NamedTuple):
@@ -109,26 +171,28 @@ def contents(address: str) -> PackContents:
 
 
 def members(
-    address: str, begin: int, end: int, *, password: str | None, max_bytes: int
+    address: str, begin: int, end: int, *, password: Password, max_bytes: int
 ) -> Iterator[tuple[str, bytes | errors.ReplayError]]:
     """Yields (name, bytes or error) of the replays begin:end of a pack, sorted by name."""
+    word = _read_password(password)
     with _opened(address) as (file, replays):
         for member in replays[begin:end]:
             try:
                 data: bytes | errors.ReplayError = _read(
-                    file, member, password=password, max_bytes=max_bytes
+                    file, member, password=word, max_bytes=max_bytes
                 )
             except errors.ReplayError as error:
                 data = error
             yield member.filename, data
 
 
-def member(address: str, name: str, *, password: str | None, max_bytes: int) -> bytes:
+def member(address: str, name: str, *, password: Password, max_bytes: int) -> bytes:
     """Returns one replay of a pack; ReplayError if it is missing or unreadable."""
+    word = _read_password(password)
     with _opened(address) as (file, replays):
         for item in replays:
             if item.filename == name:
-                return _read(file, item, password=password, max_bytes=max_bytes)
+                return _read(file, item, password=word, max_bytes=max_bytes)
     raise _unreadable(f"{name} is missing")
 
 
@@ -171,7 +235,7 @@ def _stored_bytes(file: Any, member: zipfile.ZipInfo) -> bytes:
     return stored
 
 
-def _decrypted(stored: bytes, member: zipfile.ZipInfo, password: str | None) -> bytes:
+def _decrypted(stored: bytes, member: zipfile.ZipInfo, password: Password) -> bytes:
     if password is None:
         raise _unreadable("it is encrypted and no password was given")
     plain = _decrypt(

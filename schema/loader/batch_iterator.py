@@ -299,9 +299,9 @@ def _work(pipe: connection.Connection, inputs: _MakerInputs, paths: list[str]) -
         with Path(path).open("r+b") as file:
             memory = mmap.mmap(file.fileno(), 0)
             slots.append(np.frombuffer(memory, np.uint8))
-    pipe.send("ready")
     # The parent process may end at any moment; then the worker ends too.
-    with contextlib.suppress(EOFError, BrokenPipeError):
+    with contextlib.suppress(EOFError, ConnectionError):
+        pipe.send("ready")
         while (task := pipe.recv()) is not None:
             batch, slot = task
             try:

@@ -5,6 +5,7 @@ import atexit
 import collections
 import contextlib
 import dataclasses
+import fcntl
 import json
 import logging
 import os
@@ -20,6 +21,7 @@ from apache_beam.options import pipeline_options
 from starmill import progress
 from starmill.engines import client, installation, pool
 from starmill.pipelines import cost, episode_maker, generate, local_runner, plan
+from starmill.pipelines.inputs import packs
 from starmill.schema import errors, selection
 from starmill.schema.settings import UNPLUGGED, ConverterSettings
 
@@ -37,6 +39,7 @@ Options that are not listed above are Beam's.
 """
 _LICENSE = "https://blzdistsc2-a.akamaihd.net/AI_AND_MACHINE_LEARNING_LICENSE.html"
 _LOCAL = "FnApiRunner"
+_TEMP_PREFIX, _TEMP_LOCK = "starmill-beam-", "lock"
 # Failures that are printed; the others are in quarantine.parquet.
 _SHOWN = 20
 # How often the command starts again after losing a worker process.
@@ -75,7 +78,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="reuse the episodes that this dataset already has",
     )
     source.add_argument(
-        "--pack-password", metavar="PASSWORD", help="password of encrypted zip packs"
+        "--pack-password",
+        metavar="SOURCE",
+        help="password of encrypted zip packs, better as env:NAME or file:PATH",
     )
     source.add_argument(
         "--accept-license",
@@ -225,10 +230,14 @@ def _dry_run(
 def _temp_folder() -> Iterator[str]:
     """Gives Beam a temporary folder of its own, because it leaves files in it.
 
-    The folder is deleted at exit, after Beam's own exit handlers, which still need it.
+    The folder is deleted at exit, after Beam's own exit handlers, which still need it. A
+    process that is killed leaves its folder; the next one deletes it, as its lock is free.
     """
     before = tempfile.tempdir
-    folder = tempfile.mkdtemp(prefix="starmill-beam-")
+    _remove_abandoned(Path(tempfile.gettempdir()))
+    folder = tempfile.mkdtemp(prefix=_TEMP_PREFIX)
+    lock = os.open(os.path.join(folder, _TEMP_LOCK), os.O_CREAT | os.O_RDWR)  # noqa: PTH118  # as tempfile has it
+    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     tempfile.tempdir = folder
     try:
@@ -238,6 +247,18 @@ def _temp_folder() -> Iterator[str]:
         raise
     finally:
         tempfile.tempdir = before
+
+
+def _remove_abandoned(parent: Path) -> None:
+    """Deletes the temporary folders of processes that were killed."""
+    for folder in parent.glob(_TEMP_PREFIX + "*"):
+        with contextlib.suppress(OSError):  # another user's, or another process has it
+            lock = os.open(folder / _TEMP_LOCK, os.O_RDWR | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder, ignore_errors=True)
+            finally:
+                os.close(lock)
 
 
 def _start_again(args: argparse.Namespace, error: local_runner.WorkerLost) -> NoReturn:
@@ -294,7 +315,9 @@ def _request(args: argparse.Namespace) -> generate.Request:
         ),
         replays_per_shard=args.replays_per_shard,
         extend=args.extend,
-        password=args.pack_password,
+        password=packs.password_source(
+            args.pack_password, is_local=args.runner == _LOCAL
+        ),
         keep_work=args.keep_work,
     )
 

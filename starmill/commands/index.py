@@ -8,15 +8,16 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from starmill import progress
 from starmill.engines.replays import replay_file
-from starmill.pipelines import index
-from starmill.pipelines.inputs import sources
+from starmill.pipelines import claims, index
+from starmill.pipelines.inputs import packs, sources
 from starmill.schema import errors, replay_index, selection, storage
 
 EXAMPLES = """\
   starmill index replays/ --out index.parquet
-  starmill index 'packs/*.zip' --pack-password PASSWORD --accept-license --out index.parquet
+  starmill index 'packs/*.zip' --pack-password env:PASSWORD --accept-license --out index.parquet
   starmill index s3://bucket/replays --out s3://bucket/index.parquet --selection unplugged
 """
+_LOCAL = "FnApiRunner"
 _LICENSE = "https://blzdistsc2-a.akamaihd.net/AI_AND_MACHINE_LEARNING_LICENSE.html"  # Blizzard's
 
 
@@ -42,7 +43,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="never decode game events: faster, but misses damage in them",
     )
     parser.add_argument(
-        "--pack-password", metavar="PASSWORD", help="password of encrypted zip packs"
+        "--pack-password",
+        metavar="SOURCE",
+        help="password of encrypted zip packs, better as env:NAME or file:PATH",
     )
     parser.add_argument(
         "--accept-license",
@@ -65,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="worker processes on this machine (default: %(default)s)",
     )
     parser.add_argument(
-        "--runner", default="FnApiRunner", help="runner of Beam (default: %(default)s)"
+        "--runner", default=_LOCAL, help="runner of Beam (default: %(default)s)"
     )
     parser.add_argument(
         "--beam",
@@ -87,7 +90,9 @@ def run(args: argparse.Namespace) -> int:
         limits=_limits(args.limit),
         selection=selection.load(args.selection) if args.selection else None,
         events=not args.no_events,
-        password=args.pack_password,
+        password=packs.password_source(
+            args.pack_password, is_local=args.runner == _LOCAL
+        ),
     )
     inputs = sources.find(args.replays)
     if not inputs.units:
@@ -106,9 +111,13 @@ def run(args: argparse.Namespace) -> int:
     def done() -> int:
         return sum(replays.get(name, 0) for name in storage.names(folder))
 
-    with progress.Progress("index", inputs.replays, "replays", done):
-        index.run(inputs, args.out, settings, _beam_options(args))
-    index.remove_parts(args.out)
+    options = _beam_options(args)
+    with (
+        claims.held([folder], take_over=args.overwrite),
+        progress.Progress("index", inputs.replays, "replays", done),
+    ):
+        index.run(inputs, args.out, settings, options)
+        index.remove_parts(args.out)
     return _report(args.out)
 
 

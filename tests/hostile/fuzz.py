@@ -12,6 +12,7 @@ the process has after it has loaded an intact one.
 
 import argparse
 import faulthandler
+import logging
 import multiprocessing
 import random
 import resource
@@ -30,6 +31,8 @@ from tests.hostile import agents, captures, chunks, datasets
 
 MAX_BYTES = 512 << 20
 MAX_SECONDS = 10.0
+# Without a message for so long, a process hangs: while it compiles, and later.
+START_SECONDS, HANG_SECONDS = 900, 120
 
 
 def attack_chunks(rng: random.Random, folder: Path) -> None:
@@ -65,6 +68,22 @@ def attack_captures(rng: random.Random, folder: Path) -> None:
     captures.consume(path)
 
 
+def _read_chunks() -> None:
+    """Compiles what reading needs."""
+    chunks.consume(chunks.originals()[0], random.Random(0))
+
+
+def _read_dataset() -> None:
+    datasets.consume(datasets.original())
+
+
+def _read_capture() -> None:
+    with tempfile.TemporaryDirectory(prefix="starmill-fuzz-") as folder:
+        path = Path(folder) / "intact.npz"
+        path.write_bytes(captures._file(captures.originals()[0], random.Random(0)))
+        captures.consume(path)
+
+
 def _load_jax() -> None:
     """Loads what intact checkpoints and agents need, so that the rest is the attack's."""
     agents._intact()
@@ -76,22 +95,24 @@ class Kind(NamedTuple):
 
     Attributes:
         attack: makes an input from a generator and gives it to the reader.
-        prepare: runs before memory is measured.
+        prepare: reads what is intact, which compiles and loads what that needs.
         share: of the time, beside the other kinds.
+        has_jax: whether memory counts from what `prepare` left.
     """
 
     attack: Callable[[random.Random, Path], None]
-    prepare: Callable[[], None] | None
+    prepare: Callable[[], None]
     share: float
+    has_jax: bool = False
 
 
 KINDS = {
-    "chunks": Kind(attack_chunks, None, 2),
-    "tables": Kind(attack_tables, None, 2),
-    "manifests": Kind(attack_manifests, None, 2),
-    "checkpoints": Kind(attack_checkpoints, _load_jax, 1.5),
-    "agents": Kind(attack_agents, _load_jax, 1),
-    "captures": Kind(attack_captures, None, 1.5),
+    "chunks": Kind(attack_chunks, _read_chunks, 2),
+    "tables": Kind(attack_tables, _read_dataset, 2),
+    "manifests": Kind(attack_manifests, _read_dataset, 2),
+    "checkpoints": Kind(attack_checkpoints, _load_jax, 1.5, has_jax=True),
+    "agents": Kind(attack_agents, _load_jax, 1, has_jax=True),
+    "captures": Kind(attack_captures, _read_capture, 1.5),
 }
 # Fuzzers of their own that take a time.
 OTHERS = {"replays": 1.0, "converter": 1.0}
@@ -121,9 +142,10 @@ def _attack(
     faulthandler.enable()
     warnings.simplefilter("ignore")
     kind = KINDS[name]
-    if kind.prepare is not None:
-        kind.prepare()
-    base = _peak() if kind.prepare is not None else 0
+    logging.disable()  # orbax tells of each damaged file
+    kind.prepare()
+    base = _peak() if kind.has_jax else 0
+    pipe.send(("ready", None))
     end = time.monotonic() + seconds
     with tempfile.TemporaryDirectory(prefix="starmill-fuzz-") as folder:
         for number in range(first, first + inputs):
@@ -149,6 +171,12 @@ def _attack(
     pipe.send(("end", None))
 
 
+def _prepare(name: str) -> None:
+    logging.disable()
+    warnings.simplefilter("ignore")
+    KINDS[name].prepare()
+
+
 def _peak() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
 
@@ -156,11 +184,15 @@ def _peak() -> int:
 def run(name: str, seed: int, first: int, inputs: int, seconds: float) -> Outcome:
     """Attacks one kind of thing, in processes that are replaced when they end."""
     context = multiprocessing.get_context("spawn")
-    end = time.monotonic() + seconds
     count = refusals = memory = 0
     slowest = 0.0
     problems: list[str] = []
     number, finished = first, False
+    # Compiling takes memory that reading does not: it is done in a process of its own.
+    compiler = context.Process(target=_prepare, args=(name,))
+    compiler.start()
+    compiler.join(START_SECONDS)
+    end = time.monotonic() + seconds
     while not finished and number < first + inputs and time.monotonic() < end:
         reader, writer = context.Pipe(duplex=False)
         left = (first + inputs - number, end - time.monotonic())
@@ -169,9 +201,10 @@ def run(name: str, seed: int, first: int, inputs: int, seconds: float) -> Outcom
         )
         child.start()
         writer.close()
+        patience = START_SECONDS
         while True:
             try:
-                if not reader.poll(60 + MAX_SECONDS):
+                if not reader.poll(patience):
                     child.kill()
                     problems.append(_place(name, seed, number, "hangs"))
                 word, value = reader.recv()
@@ -182,8 +215,11 @@ def run(name: str, seed: int, first: int, inputs: int, seconds: float) -> Outcom
                     problems.append(_place(name, seed, number, died))
                 number += 1
                 break
+            patience = HANG_SECONDS
             if word == "begin":
                 number = value
+            elif word == "ready":
+                pass
             elif word == "end":
                 finished = True
             else:

@@ -272,3 +272,28 @@ def test_select_command(
     assert json.loads(capsys.readouterr().out)["mmr_scope"] == "both"
     with pytest.raises(errors.ConfigError):
         selection.load("nope")
+
+
+def test_every_flipped_bit_of_an_index_is_noticed(folder, tmp_path):
+    out = tmp_path / "index.parquet"
+    index.run(sources.find([str(folder)]), str(out), index.IndexSettings())
+    rows = list(replay_index.read_rows(str(out)))
+    data = out.read_bytes()
+    noticed = 0
+    for at in range(0, len(data), max(1, len(data) // 400)):
+        changed = bytearray(data)
+        changed[at] ^= 1 << at % 8
+        out.write_bytes(changed)
+        try:
+            # A flip in the name of the digest hides the digest, and nothing else.
+            assert list(replay_index.read_rows(str(out))) == rows
+        except errors.FormatError:
+            noticed += 1
+    assert noticed > 380
+
+
+def test_an_index_of_an_earlier_release_has_no_digest(folder, tmp_path):
+    out = tmp_path / "index.parquet"
+    rows = index.rows_of(sources.find([str(folder)]).units[0], index.IndexSettings())
+    pq.write_table(replay_index.table_from_rows(rows), out)
+    assert list(replay_index.read_rows(str(out)))

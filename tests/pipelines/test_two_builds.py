@@ -178,3 +178,21 @@ def test_which_sides_are_placed_is_compared_not_how_many(results, said):
     else:
         with pytest.raises(errors.SpecError, match=said):
             check_sides(PLANNED, *results)
+
+
+def test_the_temporary_folder_of_a_killed_build_is_deleted_by_the_next(
+    halves, digests, tmp_path
+):
+    temp, output = tmp_path / "tmp", tmp_path / "data"
+    temp.mkdir()
+    abandoned = temp / "starmill-beam-of-another-program"
+    abandoned.mkdir()
+    killed = builds.build(
+        halves[0], output, "--workers", "1",
+        during=hostile.kill_when(output, ["_work/job.json"]), TMPDIR=str(temp),
+    )  # fmt: skip
+    assert killed.returncode == -9
+    assert len(list(temp.glob("starmill-beam-*/lock"))) == 1
+    done = builds.build(halves[0], output, "--workers", "1", TMPDIR=str(temp))
+    assert done.returncode == 0, done.stderr
+    assert list(temp.glob("starmill-beam-*")) == [abandoned]

@@ -2,6 +2,7 @@
 
 import io
 import os
+import pickle
 import struct
 import zipfile
 import zlib
@@ -11,6 +12,9 @@ import fsspec
 import numpy as np
 import pytest
 
+from starmill.engines import pool
+from starmill.pipelines import index, stages
+from starmill.pipelines.episode_maker import MakerConfig
 from starmill.pipelines.inputs import packs, sources
 from starmill.schema import errors
 
@@ -237,3 +241,33 @@ def test_what_names_nothing_is_an_error(tmp_path: Path, name: str) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(errors.ConfigError, match="found none"):
         sources.find([str(tmp_path / name)])
+
+
+@pytest.mark.parametrize("kind", ["env", "file", "plain"])
+def test_a_job_does_not_hold_the_password(tmp_path, monkeypatch, kind):
+    """Stages are pickled, and job descriptions are stored by runners and their logs."""
+    monkeypatch.setenv("PACK_WORD", PASSWORD)
+    monkeypatch.setenv(packs._VARIABLE, "")
+    (tmp_path / "word").write_text(PASSWORD + "\n")
+    given = {
+        "env": "env:PACK_WORD",
+        "file": f"file:{tmp_path / 'word'}",
+        "plain": PASSWORD,
+    }
+    source = packs.password_source(given[kind], is_local=True)
+    stage = stages.PlayReplay("work", pool.PoolConfig(root="x"), MakerConfig(), source)
+    assert PASSWORD.encode() not in pickle.dumps(stage)
+    settings = index.IndexSettings(password=source)
+    assert PASSWORD.encode() not in pickle.dumps(index.IndexUnit("folder", settings))
+    assert packs._read_password(pickle.loads(pickle.dumps(source))) == PASSWORD
+
+
+def test_passwords_that_workers_cannot_find_are_refused(tmp_path, monkeypatch):
+    monkeypatch.delenv("NO_SUCH", raising=False)
+    with pytest.raises(errors.ConfigError, match="no variable NO_SUCH"):
+        packs.password_source("env:NO_SUCH", is_local=True)
+    with pytest.raises(errors.ConfigError, match="nowhere"):
+        packs.password_source(f"file:{tmp_path}/nowhere", is_local=True)
+    with pytest.raises(errors.ConfigError, match="on a cluster, expected env:NAME"):
+        packs.password_source(PASSWORD, is_local=False)
+    assert packs.password_source(None, is_local=False) is None
