@@ -15,15 +15,13 @@ import pyarrow
 import pyarrow.compute
 import pyarrow.parquet
 
-from starmill.schema import episode, errors, shards, storage
+from starmill.schema import codec, episode, errors, shards, storage
 
 EPISODES, QUARANTINE = "episodes.parquet", "quarantine.parquet"
 UNSELECTED = "unselected.parquet"
 # Datasets without `unselected.parquet` have these sides in the quarantine, with this detail.
 UNSELECTED_DETAIL = "the selection leaves this side out"
 
-# A chunk has so many steps, but for an episode's last one (`codec`).
-STEPS_PER_CHUNK = 32
 # Longer texts are no names or sentences.
 MOST_TEXT_BYTES = 1 << 16
 _MOST_SHOWN = 10
@@ -308,7 +306,7 @@ def _place_problems(
     offsets = content.column("offsets")
     counts = np.asarray(pyarrow.compute.list_value_length(offsets), np.int64)
     steps = np.asarray(content.column("steps"), np.int64)
-    chunks = -(-steps // STEPS_PER_CHUNK)
+    chunks = -(-steps // codec.STEPS_PER_CHUNK)
     if (counts != chunks + 2).any():
         row = int(np.flatnonzero(counts != chunks + 2)[0])
         yield (

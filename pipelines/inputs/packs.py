@@ -235,7 +235,7 @@ def _stored_bytes(file: Any, member: zipfile.ZipInfo) -> bytes:
     return stored
 
 
-def _decrypted(stored: bytes, member: zipfile.ZipInfo, password: Password) -> bytes:
+def _decrypted(stored: bytes, member: zipfile.ZipInfo, password: str | None) -> bytes:
     if password is None:
         raise _unreadable("it is encrypted and no password was given")
     plain = _decrypt(

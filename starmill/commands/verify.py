@@ -35,7 +35,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="replay files, folders, packs, URLs or an index, for --replay",
     )
     parser.add_argument(
-        "--pack-password", metavar="SOURCE", help="password of encrypted zip packs, better as env:NAME or file:PATH"
+        "--pack-password",
+        metavar="SOURCE",
+        help="password of encrypted zip packs, better as env:NAME or file:PATH",
     )
     parser.add_argument(
         "--sc2",

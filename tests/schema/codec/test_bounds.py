@@ -6,8 +6,8 @@ import resource
 import numpy as np
 import pytest
 
-from starmill.schema import errors, table
-from starmill.schema.codec import bounds, planes, records, unit_rows, unpacking
+from starmill.schema import errors
+from starmill.schema.codec import bounds, planes, unit_rows, unpacking
 from starmill.schema.codec.streams import INSERTED, LISTED, SAME, SPARSE
 from tests.hostile import chunks
 
@@ -179,7 +179,3 @@ def test_a_frame_that_says_a_gigabyte_is_not_inflated():
     rng = random.Random(2)
     with pytest.raises(errors.ShardCorrupt, match="expected a payload of at most"):
         chunks.consume([chunks.bomb()], rng)
-
-
-def test_tables_and_records_agree_on_the_steps_of_a_chunk():
-    assert table.STEPS_PER_CHUNK == records.STEPS_PER_CHUNK
