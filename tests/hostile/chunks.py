@@ -11,10 +11,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from starmill.schema import codec, errors
-from starmill.schema.codec import records as frames
+from starmill.schema.codec import records
 from starmill.schema.codec.layout import layout
 from starmill.schema.settings import ConverterSettings
-from tests.factories import records
+from tests.factories.records import SMALL, episode
 from tests.hostile import mutations
 
 GUARD = 0x5A
@@ -25,10 +25,10 @@ def originals() -> list[list[bytes]]:
     """The records of some episodes of few units and small planes."""
     out = []
     for seed, steps, kind in ((0, 40, "game"), (1, 3, "game"), (2, 33, "noise")):
-        arrays = records.episode(seed, steps=steps, kind=kind).arrays
+        arrays = episode(seed, steps=steps, kind=kind).arrays
         if seed == 1:
             arrays["camera"][:] = 2
-        out.append(codec.encode(arrays, records.SMALL))
+        out.append(codec.encode(arrays, SMALL))
     return out
 
 
@@ -70,17 +70,17 @@ def forged_payload(
 
 def forged(rng: random.Random) -> list[bytes]:
     """The records of an episode, some of them forged; each fits its header."""
-    episode = rng.choice(originals())
-    settings = records.SMALL
-    header = codec.Header(episode[0], settings)
-    chunks = [codec.Chunk(header, record) for record in episode[1:]]
-    head = episode[0]
+    stored = rng.choice(originals())
+    settings = SMALL
+    header = codec.Header(stored[0], settings)
+    chunks = [codec.Chunk(header, record) for record in stored[1:]]
+    head = stored[0]
     dictionary = header.payload
     if rng.random() < 0.3:
         dictionary = forged_payload(header.payload, settings, rng)
-        head = frames.header_record(header.layout.fingerprint, dictionary, 3)
-    compressor = frames.compressor(3, dictionary)
-    tie = frames.digest(head)
+        head = records.header_record(header.layout.fingerprint, dictionary, 3)
+    compressor = records.compressor(3, dictionary)
+    tie = records.digest(head)
     out = [head]
     for chunk in chunks:
         data = chunk.payload
@@ -90,7 +90,7 @@ def forged(rng: random.Random) -> list[bytes]:
         if rng.random() < 0.1:
             position[rng.randrange(3)] = rng.choice([0, 1, 2, 31, 32])
         out.append(
-            frames.chunk_record(tie, frames.Position(*position), data, compressor)
+            records.chunk_record(tie, records.Position(*position), data, compressor)
         )
     if rng.random() < 0.05:
         out[rng.randrange(len(out))] = bomb()
@@ -99,24 +99,21 @@ def forged(rng: random.Random) -> list[bytes]:
 
 @functools.cache
 def _large_frame() -> bytes:
-    frame: bytes = frames.compressor(3, None).compress(bytes(1 << 26))
+    frame: bytes = records.compressor(3, None).compress(bytes(1 << 26))
     return frame
 
 
 def bomb() -> bytes:
     """A small record of zeros whose payload is far larger than any chunk's."""
-    return (
-        frames._PREFIX.pack(b"SM", 1, 0, layout(records.SMALL).fingerprint)
-        + _large_frame()
-    )
+    return records._PREFIX.pack(b"SM", 1, 0, layout(SMALL).fingerprint) + _large_frame()
 
 
-def consume(episode: Sequence[bytes], rng: random.Random) -> None:
+def consume(forged_records: Sequence[bytes], rng: random.Random) -> None:
     """Reads everything in every form; AssertionError if a guard was overwritten."""
-    settings = records.SMALL
-    header = codec.Header(episode[0], settings)
+    settings = SMALL
+    header = codec.Header(forged_records[0], settings)
     want = header.layout
-    for record in episode[1:]:
+    for record in forged_records[1:]:
         chunk = codec.Chunk(header, record)
         start = rng.randrange(chunk.steps)
         stop = rng.randrange(start, chunk.steps) + 1
@@ -145,7 +142,7 @@ def consume(episode: Sequence[bytes], rng: random.Random) -> None:
         for whole, inner in guarded:
             assert (whole[:inner] == GUARD).all(), "written before an array"
             assert (whole[-64:] == GUARD).all(), "written behind an array"
-    codec.decode(episode, settings)
+    codec.decode(forged_records, settings)
 
 
 def _between_guards(shape, dtype, guarded):
