@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from starmill.learners import agents, runs
-from starmill.learners.networks.network import NetworkConfig
+from starmill.learners.networks.compact.config import CompactConfig
 from starmill.learners.networks.parameters import AnyConfig
 from starmill.learners.networks.published_network import PublishedConfig
 from starmill.learners.optimizer import OptimizerConfig
@@ -21,8 +21,7 @@ from starmill.schema.settings import UNPLUGGED, ConverterSettings
 
 NETWORKS: Mapping[str, AnyConfig] = MappingProxyType(
     {
-        # Without the points, attention among 256 units takes more than half of an update.
-        "tiny": NetworkConfig(unit_points=16),
+        "tiny": CompactConfig(),
         "lite": PublishedConfig(architecture="lite"),
         "full": PublishedConfig(architecture="full"),
     }

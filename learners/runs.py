@@ -11,6 +11,7 @@ from typing import Any
 
 from starmill.learners import agents
 from starmill.learners.algorithms.contract import AlgorithmConfig
+from starmill.learners.networks.compact.config import CompactConfig
 from starmill.learners.networks.network import NetworkConfig
 from starmill.learners.networks.published_network import PublishedConfig
 from starmill.learners.optimizer import OptimizerConfig
@@ -126,7 +127,9 @@ def from_json(data: Mapping[str, Any]) -> Run:
     network = dict(_mapping(algorithm, "network"))
     if "plane_channels" in network:
         network["plane_channels"] = tuple(network["plane_channels"])
-    kind = PublishedConfig if "architecture" in network else NetworkConfig
+    kind: type = PublishedConfig if "architecture" in network else NetworkConfig
+    if "anchors" in network:
+        kind = CompactConfig
     algorithm["network"] = _build(kind, network, "network")
     if "settings" in algorithm:
         algorithm["settings"] = ConverterSettings.from_json(algorithm["settings"])

@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow.compute
 
+from starmill.learners.networks import parameters
 from starmill.learners.rollouts import Cut
 from starmill.learners.runs import HOLD_OUT_TOTAL, Run
 from starmill.schema import errors, selection
@@ -71,12 +72,15 @@ def batches(
     """
     config = run.algorithm
     overlap = getattr(config, "overlap", 0)
+    unread = parameters.unread_keys(config.network, data.settings)
     options = BatchOptions(
         batch_size=config.batch_size // hosts,
         rollout=cut(run).steps_read(config.rollout),
         seed=run.seed,
         sampler=run.sampler,
         form="compact",
+        # None where nothing is left out: the options' digest of earlier runs has it.
+        keys=sorted(set(data.specs) - unread) if unread else None,
         stride=config.rollout - overlap if run.is_consecutive else None,
         cross_episodes=run.is_consecutive,
         # Each batch of an update has rows of its own, which go on in the next update.

@@ -22,6 +22,7 @@ from starmill.learners.algorithms.contract import (
     Metrics,
 )
 from starmill.learners.losses import cloning
+from starmill.learners.networks.compact.config import CompactConfig
 from starmill.learners.networks.parameters import Params
 from starmill.learners.networks.scoring import Scores
 from starmill.learners.rollouts import Batch
@@ -80,7 +81,10 @@ def policy_loss(
     """Returns each frame's weighted cross-entropy, [F]."""
     raw = config.settings.raw_settings
     slots = raw.max_unit_selection_size if raw else 1
-    weights = {**ARGUMENT_WEIGHTS, "unit_tags": ARGUMENT_WEIGHTS["unit_tags"] / slots}
+    tag_weight = ARGUMENT_WEIGHTS["unit_tags"] / slots
+    if isinstance(config.network, CompactConfig):
+        tag_weight = config.network.tag_weight
+    weights = {**ARGUMENT_WEIGHTS, "unit_tags": tag_weight}
     return cloning.weighted_cross_entropy(scores.log_prob, weights, weight)
 
 

@@ -106,7 +106,7 @@ def forward(params: Params, batch: Batch, config: AlgorithmConfig) -> Forward:
     latent: AnyLatent
     latent, _ = network.unroll(batch)
     action = rollouts.action(rollouts.flatten(batch))
-    scores = network.policy.score(latent, action)
+    scores = network.policy.score(latent, action)  # type: ignore[arg-type]  # its own latent
     weight = rollouts.policy_weight(batch["step_type"]).reshape(-1)
     return Forward(network, latent, action, scores, weight)
 

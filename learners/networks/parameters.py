@@ -19,6 +19,9 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
+from starmill.learners.networks.compact import network as compact_network
+from starmill.learners.networks.compact.config import CompactConfig
+from starmill.learners.networks.compact.network import CompactNetwork
 from starmill.learners.networks.network import Network, NetworkConfig
 from starmill.learners.networks.published_network import (
     PublishedConfig,
@@ -29,9 +32,9 @@ from starmill.schema.settings import ConverterSettings
 Params = dict[str, Any]
 # Parts that consist of others worth a line of their own.
 _LISTED = ("policy", "published")
-AnyConfig = NetworkConfig | PublishedConfig
-AnyNetwork = Network | PublishedNetwork
-# A `Latent` or a `PublishedLatent`: each network's policy takes its own.
+AnyConfig = NetworkConfig | PublishedConfig | CompactConfig
+AnyNetwork = Network | PublishedNetwork | CompactNetwork
+# Each network has a kind of latent of its own, which its policy takes.
 AnyLatent = Any
 
 # The parts of a network that always compute in single precision.
@@ -140,6 +143,13 @@ def parts(params: Params) -> dict[str, int]:
     return dict(sorted(counts.items(), key=lambda pair: -pair[1]))
 
 
+def unread_keys(config: AnyConfig, settings: ConverterSettings) -> frozenset[str]:
+    """Returns the dataset's arrays that the network never reads, so that none need be loaded."""
+    if isinstance(config, CompactConfig):
+        return compact_network.unread_keys(config, settings)
+    return frozenset()
+
+
 @functools.lru_cache(maxsize=32)
 def _graph(config: AnyConfig, settings: ConverterSettings) -> nnx.GraphDef[AnyNetwork]:
     graph, _ = nnx.split(_abstract(config, settings), nnx.Param)
@@ -156,4 +166,6 @@ def _build(
     rngs = nnx.Rngs(key)
     if isinstance(config, PublishedConfig):
         return PublishedNetwork(config, settings, rngs=rngs)
+    if isinstance(config, CompactConfig):
+        return CompactNetwork(config, settings, rngs=rngs)
     return Network(config, settings, rngs=rngs)

@@ -7,8 +7,8 @@ import jax
 import numpy as np
 import pytest
 
-from starmill.learners import presets
 from starmill.learners.networks import parameters
+from starmill.learners.networks.network import NetworkConfig
 from starmill.schema.settings import UNPLUGGED
 from tests.factories import small_agents
 
@@ -68,7 +68,7 @@ def test_same_seed_same_parameters():
 def test_paths_and_shapes_stay_what_old_checkpoints_have(memory, count, digest):
     """A renamed attribute makes checkpoints unreadable; these are those of version 0.1."""
     config = dataclasses.replace(
-        presets.NETWORKS["tiny"],
+        NetworkConfig(unit_points=16),  # what `tiny` was then
         memory=memory,
         latent_model=True,
         action_values=True,

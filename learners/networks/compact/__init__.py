@@ -1,0 +1,6 @@
+"""A small network that aims and chooses well: units as a set, aims relative to units.
+
+Enters: observations and actions as arrays. Leaves: latents, logits, values and sampled actions, as the
+other networks give them.
+Must not know: any game's unit types or rules. What a type is good for, it learns from the data.
+"""
