@@ -7,6 +7,7 @@ import jax
 import numpy as np
 import pytest
 
+from starmill.learners import presets
 from starmill.learners.networks import parameters
 from starmill.learners.networks.network import NetworkConfig
 from starmill.schema.settings import UNPLUGGED
