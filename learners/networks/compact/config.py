@@ -35,6 +35,7 @@ class CompactConfig:
         memory_length: past steps that the memory attends to; only for "transformer".
         compute: "float32" or "bfloat16": in what observations are encoded, as in the other
             network.
+        remat: not offered here: the network's blocks are too small to be worth computing again.
         condition_return: whether the outcome is an input (return-conditioned cloning).
         action_values: whether there is a head for Q(s, function), for CRR and R-BVE.
         latent_model: whether there is a latent model L(h, a), for MuZero.
@@ -57,6 +58,7 @@ class CompactConfig:
     memory: str = "none"
     memory_length: int = 16
     compute: str = "float32"
+    remat: bool = False
     condition_return: bool = False
     action_values: bool = False
     latent_model: bool = False
@@ -72,5 +74,9 @@ class CompactConfig:
             problems.append(f"memory: expected {memory.KINDS}, found {self.memory!r}")
         if self.compute not in COMPUTE:
             problems.append(f"compute: expected {COMPUTE}, found {self.compute!r}")
+        if self.remat:
+            problems.append(
+                "remat: expected False, found True: it would save no memory"
+            )
         if problems:
             raise errors.ConfigError("compact network: " + "; ".join(problems))
