@@ -19,9 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-from starmill.learners.networks.compact import network as compact_network
 from starmill.learners.networks.compact.config import CompactConfig
-from starmill.learners.networks.compact.network import CompactNetwork
+from starmill.learners.networks.compact.network import CompactNetwork, keys_without_use
 from starmill.learners.networks.network import Network, NetworkConfig
 from starmill.learners.networks.published_network import (
     PublishedConfig,
@@ -146,7 +145,7 @@ def parts(params: Params) -> dict[str, int]:
 def unread_keys(config: AnyConfig, settings: ConverterSettings) -> frozenset[str]:
     """Returns the dataset's arrays that the network never reads, so that none need be loaded."""
     if isinstance(config, CompactConfig):
-        return compact_network.unread_keys(config, settings)
+        return keys_without_use(config, settings)
     return frozenset()
 
 

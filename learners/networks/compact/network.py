@@ -132,7 +132,9 @@ class CompactNetwork(nnx.Module):
         return {**frames, **hidden}
 
 
-def unread_keys(config: CompactConfig, settings: ConverterSettings) -> frozenset[str]:
+def keys_without_use(
+    config: CompactConfig, settings: ConverterSettings
+) -> frozenset[str]:
     """Returns the stored arrays that the network never reads, so that none need be loaded."""
     names = {f"minimap_{name}" for name in settings.minimap_features}
     if config.minimap:
