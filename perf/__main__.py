@@ -24,6 +24,7 @@ SECTIONS: dict[str, str] = {
     "codec": "perf.codec",
     "generate": "perf.generate",
     "learners": "perf.learners",
+    "scale": "perf.scale.section",
 }
 
 
