@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from starmill import progress
-from starmill.pipelines import export
+from starmill.pipelines.exports import export
 from starmill.schema.loader import dataset
 
 EXAMPLES = """\

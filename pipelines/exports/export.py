@@ -11,24 +11,25 @@ import json
 import shutil
 import tempfile
 import zipfile
-import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
-from starmill.schema import episode, errors, protobuf, shards, storage
+from starmill.pipelines.exports import alphastar
+from starmill.pipelines.exports.windows import windows
+from starmill.schema import errors, storage
 from starmill.schema.loader import dataset
 
 FORMATS = ("alphastar", "rlds", "npz")
 MARKER = "export.json"
-# Steps in memory at a time: 128 dense steps are 61 MB.
-_WINDOW = 128
-# The largest protobuf message.
-_MOST_RECORD_BYTES = (1 << 31) - 1
-# Least MMR in the predecessor's configuration, where it is only the key of a lookup.
-_PREDECESSOR_MMR = 3500
+# How files are called. It is part of the marker, so that two layouts never mix.
+_NAMES = {
+    "alphastar": "{split}/{group}/{version}/{rating}/{replay_id}_{player_id}.tfrecord",
+    "rlds": "{name}/{version}",
+    "npz": "{episode_id}.npz",
+}
 
 Progress = Callable[[], None]
 
@@ -58,7 +59,12 @@ def export(
 
 def _claim(opened: dataset.Dataset, layout: str, out: Path) -> None:
     """Marks the folder as this export's; ConfigError if it holds something else."""
-    facts = {"dataset": opened.reference, "format": layout, "episodes": len(opened)}
+    facts = {
+        "dataset": opened.reference,
+        "format": layout,
+        "episodes": len(opened),
+        "path": _NAMES[layout],
+    }
     marker = out / MARKER
     if marker.exists():
         if json.loads(marker.read_text("utf-8")) != facts:
@@ -72,97 +78,24 @@ def _claim(opened: dataset.Dataset, layout: str, out: Path) -> None:
     storage.write(str(marker), text.encode())
 
 
-def _windows(
-    opened: dataset.Dataset, number: int, keys: list[str] | None = None
-) -> Iterator[episode.Arrays]:
-    steps = opened.metas[number].steps
-    for start in range(0, steps, _WINDOW):
-        yield opened[number].read(start, min(start + _WINDOW, steps), keys=keys)
-
-
 def _alphastar(opened: dataset.Dataset, out: Path, done: Progress) -> list[str]:
-    """Writes one TFRecord file for each episode: a tf.train.Example of zlib'd arrays.
-
-    Files are {split}/{version}/{replay_id}_{player}.tfrecord. The predecessor's learner finds
-    them through paths.py.
-    """
+    """Writes one TFRecord file for each episode, and `paths.py`."""
     problems = []
-    folders: set[tuple[str, str]] = set()
+    places = set()
     splits = opened.table.column("split").to_pylist()
     for number, (meta, split) in enumerate(zip(opened.metas, splits, strict=True)):
-        folders.add((split, meta.game_version))
-        name = f"{split}/{meta.game_version}/{meta.replay_id}_{meta.player_id}.tfrecord"
+        places.add(alphastar.place(meta, split))
+        name = alphastar.name(meta, split)
         if not (out / name).exists():
-            record = alphastar_record(opened, number)
-            if len(record) > _MOST_RECORD_BYTES:
-                problems.append(
-                    f"episode {meta.episode_id}: left out, because its record of "
-                    f"{len(record)} bytes exceeds protobuf's limit"
-                )
+            content = alphastar.file_bytes(opened, number)
+            if isinstance(content, str):
+                problems.append(content)
             else:
-                storage.write(str(out / name), shards.frame_record(record))
+                storage.write(str(out / name), content)
         done()
-    lines = [
-        f"    (({version!r},), {split!r}, {_PREDECESSOR_MMR}): "
-        f"'{split}/{version}/*.tfrecord',"
-        for split, version in sorted(folders)
-    ]
-    text = "\n".join(
-        [
-            '"""Where the predecessor\'s learner finds these episodes."""',
-            "",
-            "import os",
-            "",
-            "BASE_PATH = os.path.dirname(os.path.abspath(__file__))",
-            "RELATIVE_PATHS = {",
-            *lines,
-            "}",
-            "",
-        ]
-    )
+    text = alphastar.paths_module(places, "")
     storage.write(str(out / "paths.py"), text.encode())
     return problems
-
-
-def alphastar_record(opened: dataset.Dataset, number: int) -> bytes:
-    """Returns an episode as the predecessor's `TFExampleCoder(compress=True)` encodes it.
-
-    Features are `observation/<key>` and `step_type`, each the zlib'd little-endian bytes of
-    the array over time.
-    """
-    keys = [*opened.specs, "step_type"]
-    packers = {key: zlib.compressobj() for key in keys}
-    pieces: dict[str, list[bytes]] = {key: [] for key in keys}
-    for window in _windows(opened, number, keys):
-        for key, array in window.items():
-            little = array.astype(array.dtype.newbyteorder("<"), copy=False)
-            pieces[key].append(packers[key].compress(little.tobytes()))
-    features = {
-        key if key == "step_type" else f"observation/{key}": b"".join(
-            [*pieces[key], packers[key].flush()]
-        )
-        for key in keys
-    }
-    return _example(features)
-
-
-def _example(features: Mapping[str, bytes]) -> bytes:
-    """Returns a serialized tf.train.Example with one bytes value per feature.
-
-    Example{1: Features{1: repeated entry{1: key, 2: Feature{1: BytesList{1: value}}}}}: so
-    little that TensorFlow is not needed for it. Sorted, so the same bytes each time.
-    """
-    entries = b"".join(
-        protobuf.bytes_field(
-            1,
-            protobuf.bytes_field(1, key.encode())
-            + protobuf.bytes_field(
-                2, protobuf.bytes_field(1, protobuf.bytes_field(1, value))
-            ),
-        )
-        for key, value in sorted(features.items())
-    )
-    return protobuf.bytes_field(1, entries)
 
 
 def _npz(opened: dataset.Dataset, out: Path, done: Progress) -> list[str]:
@@ -195,7 +128,7 @@ def _write_npz(
                     "shape": (steps, *first[key].shape[1:]),
                 }
                 np.lib.format.write_array_header_1_0(member, header)
-                for window in _windows(opened, number, [key]):
+                for window in windows(opened, number, [key]):
                     member.write(np.ascontiguousarray(window[key]).tobytes())
 
 
@@ -307,7 +240,7 @@ def _rlds_steps(opened: dataset.Dataset, number: int) -> Iterator[dict[str, Any]
     meta = opened.metas[number]
     rewarded = max(meta.steps - 2, 0)
     counter = itertools.count()
-    for window in _windows(opened, number, list(opened.specs)):
+    for window in windows(opened, number, list(opened.specs)):
         for k in range(len(window["game_loop"])):
             t = next(counter)
             last = t == meta.steps - 1
