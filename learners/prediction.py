@@ -70,6 +70,8 @@ def evaluate(
     the actor-critics act. `on_batch` is called with the steps done in each batch.
     """
     policies = (params, behaviour)
+    # Every action counts here, however much it counted in training.
+    config = dataclasses.replace(config, step_weights={})
     ours = network_sums(policies, config, held_out, batch_size, on_batch)
     base = unigram_sums(training, held_out)
     groups = games(held_out)

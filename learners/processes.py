@@ -17,6 +17,7 @@ from jax.experimental import multihost_utils
 
 from starmill.schema import errors
 
+_COLLECTIVES = "jax_cpu_collectives_implementation"
 _log = logging.getLogger(__name__)
 
 # What JAX says where it finds no cluster, and where its devices are in use already.
@@ -50,7 +51,8 @@ def join(
         return
     _check(coordinator, process_id, processes)
     # Only used where the devices are CPUs, which have no collectives of their own.
-    jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    before = getattr(jax.config, _COLLECTIVES)
+    jax.config.update(_COLLECTIVES, "gloo")
     options: dict[str, Any] = {}
     if coordinator is not None:
         options["cluster_detection_method"] = "deactivate"
@@ -66,7 +68,8 @@ def join(
         )
     except (RuntimeError, ValueError) as error:
         # Undone, because without other processes the collectives cannot be created.
-        jax.config.update("jax_cpu_collectives_implementation", "none")
+        # Versions of JAX differ in what says so.
+        jax.config.update(_COLLECTIVES, before)
         if coordinator is None and _NO_CLUSTER in str(error):
             return
         if coordinator is None and _TOO_LATE in str(error):

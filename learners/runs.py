@@ -11,6 +11,7 @@ from typing import Any
 
 from starmill.learners import agents
 from starmill.learners.algorithms.contract import AlgorithmConfig
+from starmill.learners.counts import step_weights
 from starmill.learners.networks.compact.config import CompactConfig
 from starmill.learners.networks.network import NetworkConfig
 from starmill.learners.networks.published_network import PublishedConfig
@@ -80,6 +81,8 @@ class Run:
             problems.append(
                 f"hold_out: expected 0 to {HOLD_OUT_TOTAL - 1}, found {self.hold_out}"
             )
+        # Raises ConfigError for names and weights that make no sense.
+        step_weights.table(self.algorithm.step_weights, 0)
         for name in ("batch_size", "rollout", "accumulate"):
             value = getattr(self.algorithm, name)
             if value < 1:

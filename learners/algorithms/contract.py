@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 
 from starmill.learners import rollouts
+from starmill.learners.counts import step_weights
 from starmill.learners.networks import parameters
 from starmill.learners.networks.network import NetworkConfig
 from starmill.learners.networks.parameters import (
@@ -44,6 +45,8 @@ class AlgorithmConfig:
         accumulate: batches in one update.
         burn_in: steps before each rollout that only fill the network's memory. Without them
             memory is empty where a rollout starts, as it never is when the agent acts.
+        step_weights: how much a step counts in cloning, by the name of its function; 1 for
+            functions that are not listed (`counts.step_weights`).
     """
 
     network: AnyConfig = dataclasses.field(default_factory=NetworkConfig)
@@ -52,6 +55,7 @@ class AlgorithmConfig:
     rollout: int = 1
     accumulate: int = 1
     burn_in: int = 0
+    step_weights: dict[str, float] = dataclasses.field(default_factory=dict)
 
 
 ConfigT = TypeVar("ConfigT", bound=AlgorithmConfig, contravariant=True)
@@ -84,7 +88,7 @@ class Forward(NamedTuple):
         latent: what it makes of the frames.
         action: the recorded actions by argument, [F, ...].
         scores: how likely the policy finds the recorded actions.
-        weight: [F], 1.0 where the action is trained on.
+        weight: [F], the weight of the action's function; 0 where it is not trained on.
     """
 
     network: AnyNetwork
@@ -108,7 +112,14 @@ def forward(params: Params, batch: Batch, config: AlgorithmConfig) -> Forward:
     action = rollouts.action(rollouts.flatten(batch))
     scores = network.policy.score(latent, action)  # type: ignore[arg-type]  # its own latent
     weight = rollouts.policy_weight(batch["step_type"]).reshape(-1)
+    weight *= function_weight(action["function"], config)
     return Forward(network, latent, action, scores, weight)
+
+
+def function_weight(function: jax.Array, config: AlgorithmConfig) -> jax.Array:
+    """Returns how much steps with these functions count, in the functions' shape."""
+    functions = config.settings.num_action_types
+    return jnp.asarray(step_weights.table(config.step_weights, functions))[function]
 
 
 def start_params(seed: int, config: AlgorithmConfig, start: Params | None) -> Params:

@@ -86,6 +86,7 @@ def loss(
         now = {n: batch[f"action/{n}"][:, k] for n in ("function", "delay")}
         hidden = network.dynamics(network.policy.embed(hidden, **before))
         trained = alive[:, k] * rollouts.policy_weight(batch["step_type"][:, k])
+        trained *= contract.function_weight(now["function"], config)
         function, delay = network.policy.function_delay_log_probs(hidden, now)
         later -= trained * (weights["function"] * function + weights["delay"] * delay)
         value = network.value(hidden)

@@ -24,6 +24,7 @@ from starmill.learners import (
     splits,
     training,
 )
+from starmill.learners.counts import step_weights
 from starmill.learners.networks import parameters
 from starmill.learners.runs import Run
 from starmill.schema import errors, storage
@@ -91,6 +92,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     for name, (kind, text) in _FIELDS.items():
         parser.add_argument(f"--{name.replace('_', '-')}", type=kind, help=text)
+    parser.add_argument(
+        "--balance",
+        type=float,
+        metavar="SHARE",
+        help="weigh frequent functions down until none has more than this share of the weight",
+    )
     parser.add_argument(
         "--memory", choices=("none", "lstm", "transformer"), help="the network's memory"
     )
@@ -280,7 +287,12 @@ def resolve(args: argparse.Namespace, data: Dataset) -> Run:
     fields = {
         name: getattr(args, name) for name in _FIELDS if getattr(args, name) is not None
     }
-    return runs.replace(resolved, **fields)
+    resolved = runs.replace(resolved, **fields)
+    if args.balance is not None:
+        counted = step_weights.count(splits.training_episodes(resolved, data))
+        weights = step_weights.balanced(counted, args.balance)
+        resolved = runs.replace(resolved, step_weights=weights)
+    return resolved
 
 
 def _agent_name(text: str) -> str:
@@ -301,7 +313,11 @@ def _over(under: dict[str, Any], over: Any, where: str) -> dict[str, Any]:
                 f"{where}: unknown key {key!r}; expected some of {sorted(under)}"
             )
         inner = under[key]
-        merged[key] = _over(inner, value, where) if isinstance(inner, dict) else value
+        # Step weights are by any function's name, and a network can be of another kind than the
+        # preset's. `runs.from_json` checks both.
+        whole = key == "step_weights" or (key == "network" and set(value) - set(inner))
+        is_record = isinstance(inner, dict) and not whole
+        merged[key] = _over(inner, value, where) if is_record else value
     return merged
 
 

@@ -37,6 +37,33 @@ def test_dry_run_prints_the_resolved_run(folder, tmp_path, config, capsys):
     assert not (tmp_path / "run").exists()
 
 
+def test_balance_weighs_functions_by_the_training_games(
+    folder, tmp_path, config, capsys
+):
+    options = ["--dataset", str(folder), "--out", str(tmp_path / "run"), "--dry-run"]
+    command = ["train", *options, "--config", str(config), "--balance", "0.12"]
+    assert cli.main(command) == 0
+    text = capsys.readouterr().out
+    shown = runs.from_json(json.loads(text[: text.rindex("}") + 1]))
+    weights = shown.algorithm.step_weights
+    assert weights
+    assert all(0 < weight < 1 for weight in weights.values())
+
+
+def test_a_file_sets_step_weights(folder, tmp_path, capsys):
+    run = small_agents.run("bc").to_json()["algorithm"]["network"]
+    weights = {"Smart_unit": 0.5}
+    path = tmp_path / "config.json"
+    path.write_text(
+        json.dumps({"algorithm": {"network": run, "step_weights": weights}})
+    )
+    options = ["--dataset", str(folder), "--out", str(tmp_path / "run"), "--dry-run"]
+    assert cli.main(["train", *options, "--config", str(path)]) == 0
+    text = capsys.readouterr().out
+    shown = json.loads(text[: text.rindex("}") + 1])
+    assert shown["algorithm"]["step_weights"] == weights
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
