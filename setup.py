@@ -73,7 +73,8 @@ LEARNERS = [
 TENSORFLOW = ["tensorflow-cpu>=2.20", "tensorflow-datasets>=4.9.9"]
 S3 = ["s3fs>=2024.6"]
 GCP = ["apache-beam[gcp]>=2.77,<3", "gcsfs>=2024.6"]
-ALL = [*GENERATE, *LEARNERS, *TENSORFLOW, *S3, *GCP]
+HUB = ["huggingface-hub>=0.30"]
+ALL = [*GENERATE, *LEARNERS, *TENSORFLOW, *S3, *GCP, *HUB]
 DEV = [
     "datasets",
     "duckdb",
@@ -127,6 +128,7 @@ setup(
         "tensorflow": TENSORFLOW,
         "gcp": GCP,
         "s3": S3,
+        "hub": HUB,
         "all": ALL,
         "dev": [*ALL, *DEV],
     },

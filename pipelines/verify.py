@@ -36,8 +36,9 @@ _TABLES = {
 # Arrays whose bounds are nominal, as in the reference: unit columns exceed them (tags, counts),
 # and delays are stored as they are.
 _UNBOUNDED = ("raw_units", "action/delay")
-# The work folder of a build that kept it, and the claim of a build that was killed.
-_IGNORED_FILES = ("_work", claims.LOCK, claims.NUMBERED)
+# The work folder of a build that kept it, the claim of a build that was killed, and what hubs
+# keep in every repository.
+_IGNORED_FILES = ("_work", claims.LOCK, claims.NUMBERED, ".gitattributes")
 _SIDE = re.compile(r"[0-9a-f]{64}")
 
 

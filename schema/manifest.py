@@ -203,7 +203,7 @@ def read(folder: str) -> Manifest:
     try:
         data = storage.read(url, MOST_BYTES)
     except errors.FormatError as error:
-        if storage.exists(url):
+        if not isinstance(error.__cause__, FileNotFoundError | NotADirectoryError):
             raise
         raise errors.FormatError(
             f"{folder}: no dataset here: expected {NAME} in it. A build that was "

@@ -40,11 +40,14 @@ _CLIENTS = (
     "botocore",
     "gcsfs",
     "google",
+    "httpx",
+    "httpx2",
+    "huggingface_hub",
     "requests",
     "urllib3",
 )
 # Scheme of an address -> the extra that installs its client.
-_EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gcp", "gcs": "gcp"}
+_EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gcp", "gcs": "gcp", "hf": "hub"}
 _FINAL_NUMBERS = {errno.ENOSPC, errno.EROFS, errno.ENAMETOOLONG, errno.EINVAL}
 
 

@@ -51,6 +51,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "convert": ("convert", "convert captured observations to arrays"),
     "train": ("train", "train an agent on a dataset"),
     "pack": ("pack", "pack a trained agent into one small file"),
+    "publish": (
+        "publish",
+        "copy a dataset or an agent to a folder, an object store or a hub",
+    ),
+    "get": ("get", "copy a published dataset or agent to this machine, verified"),
     "evaluate": ("evaluate", "play an agent against opponents, and rate it"),
     "rate": ("rate", "rate agents from games already played"),
     "completion": ("completion", "print a completion script for your shell"),

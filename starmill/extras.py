@@ -23,6 +23,7 @@ EXTRA_OF_MODULE = {
     "tensorflow": "tensorflow",
     "tensorflow_datasets": "tensorflow",
     "gcsfs": "gcp",
+    "huggingface_hub": "hub",
     "s3fs": "s3",
 }
 

@@ -138,6 +138,9 @@ def reader(hour: Hour) -> None:
     hour.run(["starmill", "diff", STORED, STORED])
     hour.run(["starmill", "report", STORED, "--out", "report.html"])
     hour.run(["starmill", "export", "--format", "npz", STORED, "--out", "npz"])
+    hour.run(["starmill", "publish", STORED, "published"])
+    hour.run(["starmill", "get", "published", "copy"])
+    hour.run(["starmill", "verify", "copy"])
     hour.python(
         "import starmill\n"
         f"dataset = starmill.open_dataset({str(STORED)!r})\n"
@@ -151,6 +154,7 @@ def reader(hour: Hour) -> None:
     hour.needs("tensorflow", f"export --format rlds {STORED} --out x")
     hour.needs("s3", "info s3://bucket/data")
     hour.needs("gcp", "info gs://bucket/data")
+    hour.needs("hub", "info hf://datasets/me/data")
 
 
 def generate(hour: Hour) -> None:

@@ -63,7 +63,7 @@ def test_each_module_is_installed_by_its_extra_alone() -> None:
         names = {re.sub("[-_.]+", "-", name).lower() for name in distributions[module]}
         assert names & requirements[extra], (module, extra)
         assert not names & requirements[""], module
-    for extra in ("generate", "learners", "tensorflow", "gcp", "s3"):
+    for extra in ("generate", "learners", "tensorflow", "gcp", "s3", "hub"):
         assert requirements[extra] <= requirements["all"] <= requirements["dev"]
 
 
@@ -80,6 +80,7 @@ def test_each_module_is_installed_by_its_extra_alone() -> None:
         (("export", "--format", "rlds", str(DATASET), "--out", "x"), "tensorflow"),
         (("info", "s3://bucket/data"), "s3"),
         (("info", "gs://bucket/data"), "gcp"),
+        (("info", "hf://datasets/me/data"), "hub"),
     ],
 )
 def test_a_command_without_its_extra_says_which(
