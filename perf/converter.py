@@ -20,14 +20,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from perf import recorded
 from perf.row import Row
 from starmill.converters import capture, episode, protos
 from starmill.converters.observation import Converter
 from starmill.schema.settings import ConverterSettings
-from tests.factories import random_captures
 
 ROOT = Path(__file__).resolve().parent.parent
-BENCH = ROOT.parent / "shared/golden/converter/bench/bench_mid.npz"
 ROUNDS = 15
 FLOOR = 15.0
 # Compiles everything in a process of its own, with an empty cache.
@@ -46,14 +45,10 @@ print(time.perf_counter() - start)
 """
 
 
-def _case(work: Path) -> Path:
-    """The capture to measure: the given one, or one of our own where that is not here."""
-    if BENCH.is_file():
-        return BENCH
-    print(f"perf: {BENCH} is not here; measuring a random capture", file=sys.stderr)
-    made = random_captures.typical(0, steps=20)
-    path = work / "own_random.npz"
-    path.write_bytes(capture.to_bytes(capture.to_arrays(made)))
+def _recorded(work: Path) -> Path:
+    """Writes the capture of the middle of a game and returns its path."""
+    path = work / "mid_game.npz"
+    path.write_bytes(capture.to_bytes(capture.to_arrays(recorded.mid_game_capture())))
     return path
 
 
@@ -146,14 +141,13 @@ def _first_call_seconds(path: Path, cache: str) -> float:
     return float(done.stdout)
 
 
-def measure() -> list[Row]:
-    """Measures; rounds of ours and the peer's alternate."""
+def measure(path: Path | None = None) -> list[Row]:
+    """Measures a capture, the middle of a game if none is given; ours and the peer's alternate."""
     with tempfile.TemporaryDirectory() as work:
-        return _measure(Path(work))
+        return _measure(path or _recorded(Path(work)), Path(work))
 
 
-def _measure(work: Path) -> list[Row]:
-    path = _case(work)
+def _measure(path: Path, work: Path) -> list[Row]:
     case = capture.load(path)
     transform = _peer(case)
     messages = [
@@ -191,3 +185,8 @@ def _measure(work: Path) -> list[Row]:
         Row(name="converter: peak memory, peer included", unit="MB", ours=peak),
     ]
     return rows
+
+
+if __name__ == "__main__":
+    for row in measure(*map(Path, sys.argv[1:2])):
+        print(row, file=sys.stderr)

@@ -41,13 +41,18 @@ class Games:
         return sum(self.lengths)
 
 
+def ladder(folder: Path, *, games: int, seed: int) -> None:
+    """Plays a small ladder and writes its replays to the folder."""
+    _starmill(
+        "skirmish", "ladder", "--games", str(games), "--seed", str(seed),
+        "--out", str(folder),
+    )  # fmt: skip
+
+
 def skirmish(folder: Path) -> Games:
     """Plays a small ladder, makes a dataset of it in the folder, and returns its episodes."""
     replays, data = folder / "replays", folder / "data"
-    _starmill(
-        "skirmish", "ladder", "--games", str(_GAMES), "--seed", str(_SEED),
-        "--out", str(replays),
-    )  # fmt: skip
+    ladder(replays, games=_GAMES, seed=_SEED)
     _starmill(
         "generate", "--replays", str(replays), "--selection", "skirmish",
         "--output", str(data), "--sc2", "skirmish",

@@ -4,65 +4,15 @@ Both are measured as a client sees them: from launching the process to its first
 sending a request to having the answer, over the socket, in the middle of a game.
 """
 
-import socket
 import statistics
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 
-from websockets.sync.client import ClientConnection, connect
-
+from perf import recorded
 from perf.row import Row
 from starmill.converters.protos import sc2api_pb2
-from starmill.engines.skirmish import recorded_game, versions
 
 _LAUNCHES = 5
 _OBSERVATIONS = 200
-_MID_GAME = 0.6  # share of the replay at which observations are timed
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-@contextmanager
-def _game() -> Iterator[tuple[ClientConnection, float]]:
-    """Starts a game; yields its connection and the time at which it was launched."""
-    port = _free_port()
-    command = [sys.executable, "-I", "-m", "starmill.engines.skirmish.server.process"]
-    began = time.perf_counter()
-    process = subprocess.Popen([*command, "-listen", "127.0.0.1", "-port", str(port)])
-    try:
-        while True:
-            try:
-                opening = connect(
-                    f"ws://127.0.0.1:{port}/sc2api",
-                    max_size=None,
-                    ping_interval=None,
-                    compression=None,
-                    proxy=None,
-                )
-                break
-            except OSError:
-                time.sleep(0.01)
-        with opening as client:
-            yield client, began
-    finally:
-        process.terminate()
-        process.wait()
-
-
-def _ask(client: ClientConnection, request: sc2api_pb2.Request) -> bytes:
-    client.send(request.SerializeToString())
-    answer = client.recv()
-    if isinstance(answer, str):
-        raise TypeError("answers are binary")
-    return answer
 
 
 def _options() -> sc2api_pb2.InterfaceOptions:
@@ -78,36 +28,22 @@ def _options() -> sc2api_pb2.InterfaceOptions:
 
 def measure() -> list[Row]:
     """Returns start-up seconds, loading seconds and milliseconds per observation."""
-    sides = [
-        recorded_game.parse_player("bot:6500", race) for race in ("terran", "protoss")
-    ]
-    outcome = recorded_game.play_game(
-        home=sides[0],
-        away=sides[1],
-        map_name="Frost Hollow",
-        seed=4,
-        version=versions.LATEST,
-    )
     first, loaded = [], []
     for _ in range(_LAUNCHES):
-        with _game() as (client, began):
-            _ask(client, sc2api_pb2.Request(ping=sc2api_pb2.RequestPing()))
-            first.append(time.perf_counter() - began)
+        with recorded.game_process() as game:
+            game.ask(sc2api_pb2.Request(ping=sc2api_pb2.RequestPing()))
+            first.append(time.perf_counter() - game.launched)
             maps = sc2api_pb2.Request(available_maps=sc2api_pb2.RequestAvailableMaps())
-            _ask(client, maps)
-            loaded.append(time.perf_counter() - began)
-    with _game() as (client, _):
-        start = sc2api_pb2.RequestStartReplay(
-            replay_data=outcome.replay, observed_player_id=1, options=_options()
-        )
-        _ask(client, sc2api_pb2.Request(start_replay=start))
-        step = sc2api_pb2.RequestStep(count=int(outcome.loops * _MID_GAME))
-        _ask(client, sc2api_pb2.Request(step=step))
+            game.ask(maps)
+            loaded.append(time.perf_counter() - game.launched)
+    with recorded.game_process() as game:
+        recorded.start_replay(game, _options())
+        recorded.step(game, int(recorded.played().loops * recorded.MID_GAME))
         asked = sc2api_pb2.Request(observation=sc2api_pb2.RequestObservation())
         times, units = [], 0
         for _ in range(_OBSERVATIONS):
             began = time.perf_counter()
-            answer = _ask(client, asked)
+            answer = game.ask(asked)
             times.append((time.perf_counter() - began) * 1000)
         seen = sc2api_pb2.Response.FromString(answer).observation.observation
         units = len(seen.raw_data.units)

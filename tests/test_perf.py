@@ -1,0 +1,43 @@
+"""`make perf` measures what this clone makes: no file outside of it, nothing downloaded."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from perf import converter, recorded
+from starmill.converters import capture, protos
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="module")
+def made():
+    return recorded.mid_game_capture()
+
+
+def test_the_capture_is_the_crowded_middle_of_a_game(made):
+    assert len(made.steps) == recorded.STEPS
+    for step in made.steps:
+        message = protos.sc2api_pb2.ResponseObservation.FromString(step.player)
+        assert len(message.observation.raw_data.units) > 150
+        assert len(message.observation.feature_layer_data.minimap_renders.ListFields())
+    arrays = capture.convert(made)
+    assert arrays["minimap_height_map"].shape == (recorded.STEPS, 128, 128)
+    assert (arrays["action/function"] > 0).sum() > recorded.STEPS // 2
+
+
+def test_the_peer_takes_the_same_messages(made):
+    transform = converter._peer(made)
+    for step in made.steps[:3]:
+        message = protos.sc2api_pb2.ResponseObservation.FromString(step.player)
+        rows = transform(message)["raw_units"]
+        assert len(rows) >= len(message.observation.raw_data.units)
+
+
+def test_an_unknown_section_is_refused():
+    command = [sys.executable, "-m", "perf", "--only", "converter,none"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "none" in done.stderr
