@@ -41,7 +41,7 @@ def packages() -> list[str]:
 
 
 # Data beside the modules, and in folders of data below them (schema/tables).
-DATA = ["*.json", "*.csv", "*.html", "*.css", "*.js", "*.agent"]
+DATA = ["*.json", "*.csv", "*.html", "*.css", "*.js", "*.agent", "LICENSE.txt"]
 # What reading a dataset takes, and no more.
 CORE = [
     "fsspec>=2024.6",

@@ -4,7 +4,9 @@
     OUT/results.csv       one row per game, appended as games end
     OUT/replays/*.SC2Replay
     OUT/statistics/*.json how the players of each game played (`statistics.files`)
+    OUT/decisions/*.json  what the agents of each game chose between (`statistics.decisions`)
     OUT/adjudicated.csv   the results with games at the time limit scored, if there are any
+    OUT/watch/*.html      a page per game, which `starmill watch` makes (`watching`)
     OUT/report.md, report.json, report.html
 
 A second run in the same folder continues the first, and may add games and opponents. It must
@@ -24,6 +26,7 @@ from starmill.benchmark.ratings import elo, results, standings, winrates
 from starmill.benchmark.reports import page, play, report
 from starmill.benchmark.statistics import dataset_players
 from starmill.benchmark.tournaments import referee, schedule, tournament
+from starmill.benchmark.watching import evaluation_games
 from starmill.schema import errors
 from starmill.schema.game_constants import LOOPS_PER_MINUTE
 from starmill.schema.loader.dataset import Dataset
@@ -298,4 +301,5 @@ def write_reports(
     report.write_markdown(content, out / "report.md")
     report.write_json(content, out / "report.json")
     page.write_html(content, out / "report.html")
+    evaluation_games.write_placeholders(out)
     return content

@@ -33,6 +33,7 @@ from starmill.learners.networks.scoring import Action
 from starmill.learners.runs import Run
 from starmill.learners.search import SearchConfig
 from starmill.schema import errors, specs
+from starmill.schema.agent import Likely
 from starmill.schema.settings import ConverterSettings
 
 Arrays = dict[str, NDArray[Any]]
@@ -42,6 +43,8 @@ _WIN = 3
 _OWN = "temperature_"
 # Divides Q where it weighs the policy's functions (Wang et al. 2020: 1).
 _CRITIC_TEMPERATURE = 1.0
+# Functions that are kept of each step, for people who watch the game.
+_LIKELY = 5
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -139,6 +142,7 @@ class Memory:
         state: the network's memory.
         value: the outcome expected at the latest action; None if the network has not learned
             to expect one.
+        likely: the likeliest functions at the latest action, likeliest first.
     """
 
     seed: int
@@ -147,6 +151,7 @@ class Memory:
     previous: dict[str, int]
     state: Any
     value: float | None = None
+    likely: tuple[Likely, ...] = ()
 
 
 class Actor:
@@ -228,7 +233,7 @@ class Actor:
             name: np.stack([_padded(one[name], name, rows) for one in frames])
             for name in frames[0]
         }
-        actions, states, values = self._act(
+        actions, states, values, (functions, probabilities) = self._act(
             self._params,
             self._behaviour,
             stacked,
@@ -240,11 +245,19 @@ class Actor:
             ),
         )
         actions = {name: np.asarray(value) for name, value in actions.items()}
+        functions, probabilities = np.asarray(functions), np.asarray(probabilities)
         out = []
         for i, memory in enumerate(memories):
             one = {name: np.asarray(actions[name][i]) for name in self._arguments}
             memory.step += 1
             memory.value = float(values[i]) if self._has_value else None
+            memory.likely = tuple(
+                Likely(int(function), float(probability))
+                for function, probability in zip(
+                    functions[i], probabilities[i], strict=True
+                )
+                if probability > 0
+            )
             memory.state = jax.tree.map(lambda leaf, i=i: leaf[i : i + 1], states)
             memory.previous = {
                 name: int(one[name]) for name in rollouts.PREVIOUS if name in one
@@ -295,6 +308,11 @@ class Agent:
         """Returns the outcome that it expected at its latest action; None if it cannot tell."""
         return self._memory.value
 
+    @property
+    def likely(self) -> tuple[Likely, ...]:
+        """Returns the likeliest functions at its latest action, likeliest first."""
+        return self._memory.likely
+
     def act(self, observation: Arrays) -> Arrays:
         """Returns the action for an observation of the game."""
         return self._actor.act([observation], [self._memory])[0]
@@ -310,8 +328,12 @@ def _act(
     *,
     run: Run,
     options: Options,
-) -> tuple[Action, Any, jax.Array]:
-    """Returns the actions for frames [F, ...] of F games, the new memories, and values [F]."""
+) -> tuple[Action, Any, jax.Array, tuple[jax.Array, jax.Array]]:
+    """Returns the actions for frames [F, ...] of F games, and what goes with them.
+
+    These are the new memories, the values [F], and the likeliest functions with their
+    probabilities, [F, N] each.
+    """
     config = run.algorithm
     network = parameters.merge(params, config.network, config.settings)
     rollout = {name: value[:, None] for name, value in frames.items()}
@@ -329,25 +351,30 @@ def _act(
 
     def one(
         vector: jax.Array, rest_latent: AnyLatent, seed: jax.Array, step: jax.Array
-    ) -> Action:
+    ) -> tuple[Action, tuple[jax.Array, jax.Array]]:
         key = jax.random.fold_in(jax.random.key(seed), step)
         first, second = jax.random.split(key)
-        function, delay = _function_delay(network, vector[None], first, run, options)
+        function, delay, likely = _function_delay(
+            network, vector[None], first, run, options
+        )
         frame = jax.tree.map(lambda leaf: leaf[None], rest_latent)
         action = rest.policy.sample_rest(frame, function, delay, second, temperature)
-        return {name: value[0].astype(jnp.int32) for name, value in action.items()}
+        action = {name: value[0].astype(jnp.int32) for name, value in action.items()}
+        return action, jax.tree.map(lambda leaf: leaf[0], likely)
 
-    action = jax.vmap(one)(latent.vector, rest_latent, seeds, steps)
-    return action, after, rest.value(rest_latent.vector)
+    action, likely = jax.vmap(one)(latent.vector, rest_latent, seeds, steps)
+    return action, after, rest.value(rest_latent.vector), likely
 
 
 def _function_delay(
     network: AnyNetwork, vector: jax.Array, key: jax.Array, run: Run, options: Options
-) -> tuple[jax.Array, jax.Array]:
+) -> tuple[jax.Array, jax.Array, tuple[jax.Array, jax.Array]]:
+    """Returns function and delay [F], and the likeliest functions with probabilities [F, N]."""
     heads = network.policy
     temperature = temperatures.with_changes(
         options.temperature, options.own_temperatures
     )
+    each = temperatures.of(temperature)
     if options.search:
         result = search.search(
             key,
@@ -356,23 +383,32 @@ def _function_delay(
             SearchConfig(actions=options.search, simulations=options.simulations),
         )
         function, delay = result.action
-        return function, delay
+        functions, _ = result.actions
+        weights, slots = jax.lax.top_k(result.weights, min(_LIKELY, options.search))
+        return function, delay, (jnp.take_along_axis(functions, slots, -1), weights)
     function, delay = heads.sample_function_delay(vector, key, temperature)
+    logits = heads.function_logits(vector)
+    likely = _likeliest(logits / each.function)
     if run.record.function_from == agents.ACTION_VALUES:
-        logits = heads.function_logits(vector)
         q = network.action_values(vector)
         allowed = action_values.likely_only(q, logits, run.record.likely)
         function = allowed.argmax(-1).astype(jnp.int32)
     elif run.record.function_from == agents.WEIGHTED_POLICY:
         q = network.action_values(vector)
-        warm = heads.function_logits(vector) / temperatures.of(temperature).function
-        logits = action_values.critic_weighted(warm, q, _CRITIC_TEMPERATURE)
-        function = layers.choose(jax.random.fold_in(key, 1), logits, 1.0)
+        warm = logits / each.function
+        weighted = action_values.critic_weighted(warm, q, _CRITIC_TEMPERATURE)
+        function = layers.choose(jax.random.fold_in(key, 1), weighted, 1.0)
+        likely = _likeliest(weighted)
     else:
-        return function, delay
-    warmth = temperatures.of(temperature).delay
-    index = layers.choose(key, heads.delay_logits(vector, function), warmth)
-    return function, index + 1
+        return function, delay, likely
+    index = layers.choose(key, heads.delay_logits(vector, function), each.delay)
+    return function, index + 1, likely
+
+
+def _likeliest(logits: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Returns the likeliest functions and their probabilities, [F, N] each."""
+    probabilities, functions = jax.lax.top_k(jax.nn.softmax(logits), _LIKELY)
+    return functions, probabilities
 
 
 def _padded(value: NDArray[Any], name: str, rows: int) -> NDArray[Any]:

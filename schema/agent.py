@@ -5,7 +5,7 @@ without `action/*`, and `prev_delay`. Leaves: an action, the keys of `specs.acti
 not know: the game, or how an agent decides.
 """
 
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from starmill.schema.episode import Arrays
 from starmill.schema.settings import ConverterSettings
@@ -38,3 +38,24 @@ class JudgingAgent(Protocol):
     @property
     def value(self) -> float | None:
         """Returns the outcome that it expected at its latest action; None if it cannot tell."""
+
+
+class Likely(NamedTuple):
+    """A function that an agent considered, and how likely it was to choose it.
+
+    Attributes:
+        function: the function's number.
+        probability: from 0 to 1.
+    """
+
+    function: int
+    probability: float
+
+
+@runtime_checkable
+class PredictingAgent(Protocol):
+    """An agent that also says which functions it considered. Agents need not."""
+
+    @property
+    def likely(self) -> tuple[Likely, ...]:
+        """Returns the likeliest functions at its latest action, likeliest first."""

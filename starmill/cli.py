@@ -57,6 +57,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "get": ("get", "copy a published dataset or agent to this machine, verified"),
     "evaluate": ("evaluate", "play an agent against opponents, and rate it"),
+    "watch": (
+        "watch",
+        "watch any game in a browser: a replay's, an agent's, a dataset's",
+    ),
     "rate": ("rate", "rate agents from games already played"),
     "completion": ("completion", "print a completion script for your shell"),
 }

@@ -20,6 +20,7 @@ import numpy as np
 from starmill.benchmark.games import throttle
 from starmill.benchmark.games.built_in import BuiltIn
 from starmill.benchmark.statistics import material
+from starmill.benchmark.statistics.decisions import DecisionLog
 from starmill.benchmark.statistics.play_record import PlayRecord, Recorder
 from starmill.benchmark.statistics.refusals import CommandLog, Refusal
 from starmill.converters import episode
@@ -30,7 +31,7 @@ from starmill.engines.client import Client, Deadlines
 from starmill.engines.game_process import GameProcess
 from starmill.engines.websocket import HOST
 from starmill.schema import errors, specs
-from starmill.schema.agent import Agent, JudgingAgent
+from starmill.schema.agent import Agent, JudgingAgent, PredictingAgent
 from starmill.schema.episode import Arrays
 from starmill.schema.game_constants import (
     BUILDS,
@@ -400,6 +401,7 @@ class PlayedGame(NamedTuple):
         ending: how it ended.
         replay: its replay file.
         records: how each seat played.
+        decisions: what each seat's agent chose between at each of its steps.
         material: what the first seat and its opponent had at the end; None unless the game
             reached its last allowed loop.
     """
@@ -407,6 +409,7 @@ class PlayedGame(NamedTuple):
     ending: Ending
     replay: bytes
     records: tuple[PlayRecord, ...]
+    decisions: tuple[DecisionLog, ...]
     material: material.Sides | None
 
 
@@ -422,6 +425,7 @@ def play(
     """
     game = LiveGame(clients, setup, [agent.settings for agent in agents], deadlines)
     recorders = [Recorder(agent.settings) for agent in agents]
+    logs = tuple(DecisionLog() for _ in agents)
     for number, agent in enumerate(agents):
         agent.reset(setup.seed + number, setup.races[number])
     while game.ending is None:
@@ -431,7 +435,9 @@ def play(
             agent = agents[seat]
             action = agent.act(observation)
             value = agent.value if isinstance(agent, JudgingAgent) else None
+            likely = agent.likely if isinstance(agent, PredictingAgent) else ()
             recorders[seat].note(observation, action, value)
+            logs[seat].note(observation, action, value, likely)
             game.act(seat, action)
         game.advance()
     records = tuple(
@@ -442,4 +448,4 @@ def play(
     sides = game.material() if at_limit else None
     replay = game.save_replay()
     game.leave()
-    return PlayedGame(game.ending, replay, records, sides)
+    return PlayedGame(game.ending, replay, records, logs, sides)

@@ -262,7 +262,12 @@ def _games(content: report.Report, folder: Path) -> str:
     rows = []
     for game in content.games:
         link = report.replay_link(content, game, folder)
-        replay = f'<a href="{html.escape(link)}">replay</a>' if link else ""
+        watch = html.escape(report.watch_link(content, game, folder))
+        replay = ""
+        if link:
+            replay = (
+                f'<a href="{watch}">watch</a> <a href="{html.escape(link)}">replay</a>'
+            )
         score = {1: "won", 0: "draw", -1: "lost"}[game.outcome]
         cells = (
             game.game,

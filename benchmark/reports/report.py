@@ -137,6 +137,8 @@ def interval_text(low: float | None, high: float | None, scale: float = 1.0) -> 
     return " to ".join(ends)
 
 
+# Pages of single games are in this folder, beside the results.
+WATCH_FOLDER = "watch"
 HEADINGS = (
     "Agent",
     "Robustness",
@@ -283,6 +285,12 @@ def replay_link(report: Report, game: results.Result, page_folder: Path) -> str:
     if not game.replay:
         return ""
     target = (report.folder / game.replay).resolve()
+    return Path(os.path.relpath(target, page_folder.resolve())).as_posix()
+
+
+def watch_link(report: Report, game: results.Result, page_folder: Path) -> str:
+    """Returns the path of the game's page relative to the report's folder."""
+    target = (report.folder / WATCH_FOLDER / f"{game.game}.html").resolve()
     return Path(os.path.relpath(target, page_folder.resolve())).as_posix()
 
 

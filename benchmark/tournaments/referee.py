@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from starmill.benchmark.games import live_game, map_pool, relay, throttle
 from starmill.benchmark.opponents import contestants, python_sc2
 from starmill.benchmark.opponents.contestants import Contestant
+from starmill.benchmark.statistics.decisions import GameDecisions
 from starmill.benchmark.statistics.files import GameStatistics
 from starmill.benchmark.tournaments import schedule, tournament
 from starmill.engines.client import Client
@@ -105,6 +106,10 @@ class Referee:
             home_material=game.material.own if game.material else None,
             away_material=game.material.enemy if game.material else None,
         )
+        decisions = GameDecisions(
+            home=game.decisions[0],
+            away=game.decisions[1] if len(game.decisions) > 1 else None,
+        )
         ending = game.ending
         return tournament.Played(
             outcome=-ending.outcomes[0] if swapped else ending.outcomes[0],
@@ -113,6 +118,7 @@ class Referee:
             engine=self._engine,
             replay=game.replay,
             statistics=statistics.swapped() if swapped else statistics,
+            decisions=decisions.swapped() if swapped else decisions,
         )
 
     def _play_with_bot(

@@ -21,7 +21,8 @@ from typing import NamedTuple, Protocol
 from google.protobuf.message import DecodeError
 
 from starmill.benchmark.ratings import results
-from starmill.benchmark.statistics import files
+from starmill.benchmark.statistics import decisions, files
+from starmill.benchmark.statistics.decisions import GameDecisions
 from starmill.benchmark.statistics.files import GameStatistics
 from starmill.benchmark.tournaments import schedule
 from starmill.engines import lifeline
@@ -40,6 +41,7 @@ class Played(NamedTuple):
         engine: name and version of the game.
         replay: the replay file; empty if none was kept.
         statistics: how both players played; None if nobody watched.
+        decisions: what the agents chose between; None if nobody watched.
     """
 
     outcome: int
@@ -48,6 +50,7 @@ class Played(NamedTuple):
     engine: str
     replay: bytes
     statistics: GameStatistics | None = None
+    decisions: GameDecisions | None = None
 
 
 class Referee(Protocol):
@@ -117,7 +120,8 @@ def run(
     Args:
         fixtures: the games to play.
         store: receives one row per game.
-        folder: replays go to `replays/` in it, and statistics to `statistics/`.
+        folder: replays go to `replays/` in it, statistics to `statistics/`,
+            and decisions to `decisions/`.
         digests: contestants' digests by name, for the rows.
         make_referee: called once in each worker; picklable if there is more than one.
         parallel: number of workers; a single one plays in this process.
@@ -160,6 +164,8 @@ def _record(
     replay = f"replays/{fixture.game}.SC2Replay" if played.replay else ""
     if played.statistics is not None:
         files.write(folder, fixture.game, played.statistics)
+    if played.decisions is not None:
+        decisions.write(folder, fixture.game, played.decisions)
     if replay:
         # The replay comes first: a row in the store promises that the file exists.
         storage.write(str(folder / replay), played.replay)

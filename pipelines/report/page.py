@@ -9,13 +9,13 @@ import html
 import string
 from collections.abc import Sequence
 from importlib import resources
-from typing import Any
 
 from starmill.pages import charts, document
 from starmill.pipelines.report import statistics
-from starmill.schema import specs, vocab
+from starmill.pipelines.viewing import viewer
+from starmill.pipelines.viewing.viewer import Game
 from starmill.schema.game_constants import LOOPS_PER_MINUTE
-from starmill.schema.settings import ConverterSettings, RawSettings
+from starmill.schema.settings import ConverterSettings
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -62,7 +62,7 @@ class Summary:
 def render(
     summary: Summary,
     numbers: statistics.Statistics,
-    episodes: Sequence[dict[str, Any]],
+    games: Sequence[Game],
     settings: ConverterSettings,
 ) -> str:
     """Returns the page's HTML.
@@ -70,7 +70,7 @@ def render(
     Args:
         summary: the facts about the dataset.
         numbers: the statistics that the charts show.
-        episodes: payloads of `viewer.payload`.
+        games: what the viewer shows.
         settings: of the converter that made the dataset.
     """
     assets = resources.files("starmill.pipelines.report").joinpath("assets")
@@ -80,18 +80,20 @@ def render(
         subtitle=summary.reference,
         main=main.substitute(
             body=_body(summary, numbers),
+            viewer=viewer.fragment(),
             viewer_note=html.escape(
-                f"This file contains {len(episodes)} of {summary.episodes:,} episodes. "
-                "Drag the slider or use the arrow keys; point at a unit to see its raw "
-                "values."
+                f"This file contains {sum(len(game.sides) for game in games)} of "
+                f"{summary.episodes:,} episodes. Drag the slider, use the arrow keys, or click "
+                "a curve; point at a unit to see its raw values."
             ),
         ),
         footer=(
             f"Made by starmill from {summary.reference}. Engine: {summary.engine}. "
             f"Schema {summary.schema}."
         ),
-        script=assets.joinpath("viewer.js").read_text("utf-8"),
-        data={"names": _names(settings), "data": list(episodes)},
+        style=viewer.style(),
+        script=viewer.script(),
+        data=viewer.data(games, settings),
     )
 
 
@@ -106,37 +108,6 @@ def size_text(size_bytes: float) -> str:
             )
         size_bytes /= 1000
     return f"{size_bytes:.1f} TB"
-
-
-def _names(settings: ConverterSettings) -> dict[str, Any]:
-    """Returns the names that the viewer shows instead of numbers."""
-    raw = settings.raw_settings or RawSettings()
-    units = vocab.table("unit_types")
-    buffs = vocab.table("buffs")
-    return {
-        "columns": specs.unit_columns(settings),
-        "player": specs.PLAYER_COLUMNS,
-        "resolution": raw.resolution[0],
-        "max_units": raw.max_unit_count,
-        "num_unit_types": settings.num_unit_types,
-        "functions": [
-            {"name": function.name, "args": function.args}
-            for function in vocab.functions()
-        ],
-        "unit_types": _dense_names(units),
-        "buffs": _dense_names(buffs),
-        "effects": vocab.table("effects")["effects"],
-    }
-
-
-def _dense_names(table: dict[str, Any]) -> dict[str, str]:
-    """Returns the name of each dense id, without the race: "Marine"."""
-    out: dict[str, str] = {"0": "none", "254": "unseen enemy"}
-    for raw, dense in table["raw_to_uint8"].items():
-        name = table["raw_names"].get(raw)
-        if name:
-            out.setdefault(str(dense), name.split(".")[-1])
-    return out
 
 
 def _card(title: str, body: str) -> str:

@@ -13,9 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from starmill.pipelines.report import page, statistics, viewer
+from starmill.pipelines.report import page, statistics
+from starmill.pipelines.viewing import episodes
+from starmill.pipelines.viewing.viewer import Game
 from starmill.schema import assembly, codec, storage, table
+from starmill.schema.episode import InMemoryEpisode
 from starmill.schema.loader.dataset import Dataset
+from starmill.schema.loader.lazy_episode import Episode
 
 # Enough for stable shares of functions and delays, and cheap for a dataset of any size.
 SAMPLE = 64
@@ -36,10 +40,10 @@ def write_report(dataset: Dataset, out: Path, *, shown: int = 6) -> int:
     order = _by_hash(dataset)
     numbers = statistics.gather(
         dataset.table.to_pylist(),
-        (dataset[number].load() for number in order[:SAMPLE]),
+        (_sample(dataset[number]) for number in order[:SAMPLE]),
     )
-    payloads = _payloads(dataset, order, shown)
-    text = page.render(summary(dataset, order), numbers, payloads, dataset.settings)
+    games = _games(dataset, order, shown)
+    text = page.render(summary(dataset, order), numbers, games, dataset.settings)
     return storage.write(str(out), text.encode("utf-8")).size_bytes
 
 
@@ -121,19 +125,25 @@ def _by_hash(dataset: Dataset) -> list[int]:
     )
 
 
-def _payloads(dataset: Dataset, order: list[int], shown: int) -> list[dict[str, Any]]:
-    payloads: list[dict[str, Any]] = []
+def _sample(stored: Episode) -> InMemoryEpisode:
+    """Returns an episode with the arrays that statistics need: the others take a gigabyte."""
+    return InMemoryEpisode(meta=stored.meta, arrays=stored.read(keys=statistics.KEYS))
+
+
+def _games(dataset: Dataset, order: list[int], shown: int) -> list[Game]:
+    """Returns the episodes for the viewer; fewer than asked if the page would be too large."""
+    games: list[Game] = []
     left = PAGE_BYTES
-    for number in order:
-        if len(payloads) == shown:
+    for number in order[: shown * 2]:
+        if len(games) == shown:
             break
-        payload = viewer.payload(dataset[number].load(), dataset.settings)
+        payload = episodes.payload(dataset, number)
         # The first episode is always shown, however long it is.
-        if payloads and len(payload["data"]) > left:
+        if games and len(payload["data"]) > left:
             continue
-        payloads.append(payload)
+        games.append(Game(game_id=payload["id"], title="", sides=(payload,)))
         left -= len(payload["data"])
-    return payloads
+    return games
 
 
 def _by_reason(

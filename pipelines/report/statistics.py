@@ -16,6 +16,8 @@ from starmill.schema import specs, vocab
 from starmill.schema.episode import InMemoryEpisode
 from starmill.schema.game_constants import LOOPS_PER_MINUTE, RACES
 
+# Arrays of an episode that `gather` reads.
+KEYS = ("action/delay", "action/function", "game_loop", "unit_counts_bow")
 _DELAY_EDGES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 
 
@@ -76,7 +78,7 @@ def gather(
 
     Args:
         rows: one mapping per episode, with the columns of the episode table.
-        sample: decoded episodes. Only one is held in memory at a time.
+        sample: decoded episodes, with KEYS at least. Only one is held in memory at a time.
     """
     rated = [row["mmr"] for row in rows if row["mmr"] is not None]
     minutes = [row["game_loops"] / LOOPS_PER_MINUTE for row in rows]

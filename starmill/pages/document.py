@@ -58,6 +58,12 @@ def page(
     )
 
 
+def vendored(name: str) -> str:
+    """Returns a file of a library that ships with starmill, such as the charts' (uPlot)."""
+    folder = resources.files("starmill.pages").joinpath("vendored")
+    return folder.joinpath(name).read_text("utf-8")
+
+
 def script_json(value: Any) -> str:
     """Returns JSON that is safe inside a script element, where "<" could end the element."""
     text = json.dumps(value, separators=(",", ":"), sort_keys=True)

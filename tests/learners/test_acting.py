@@ -54,6 +54,31 @@ def test_same_seed_and_observations_same_actions(actor):
     assert not _same(_play(actor, 5), _play(actor, 6))
 
 
+def test_the_likeliest_functions_are_those_of_the_policy(actor):
+    player = acting.Agent(actor)
+    counts = np.zeros(small_agents.FUNCTIONS)
+    for seed in range(300):
+        player.reset(seed, "zerg")
+        counts[int(player.act(small_agents.observation(0))["function"])] += 1
+    # The first step's policy does not depend on the seed.
+    likely = player.likely
+    assert len(likely) == 5
+    found = [one.probability for one in likely]
+    assert found == sorted(found, reverse=True)
+    shares = counts[[one.function for one in likely]] / counts.sum()
+    np.testing.assert_allclose(found, shares, atol=0.1)
+    assert sum(found) == pytest.approx(shares.sum(), abs=0.1)
+
+
+def test_a_search_says_which_functions_it_weighed():
+    actor = _actor("mzs", acting.Options(mmr=6000, search=4, simulations=4))
+    player = acting.Agent(actor)
+    action = player.act(small_agents.observation())
+    assert 1 <= len(player.likely) <= 4
+    assert sum(one.probability for one in player.likely) == pytest.approx(1, abs=1e-4)
+    assert int(action["function"]) in {one.function for one in player.likely}
+
+
 def test_a_batch_is_its_games_one_by_one(actor):
     memories = [actor.begin(seed) for seed in (5, 8)]
     alone = [_play(actor, seed, game=game) for seed, game in ((5, 0), (8, 3))]

@@ -148,10 +148,14 @@ def test_numbers_are_read_off_the_page_in_a_real_browser(browser, content, tmp_p
     assert len(texts("#race-matrix .heat")) == 9 * len(content.lines) ** 2
     assert "Median" in texts("#lengths")[0]
     assert len(texts("#games tbody tr")) == len(content.games)
-    link = browser.execute_script(
-        "return document.querySelector('#games a').getAttribute('href')"
+    links = browser.execute_script(
+        "return [...document.querySelectorAll('#games a')].map(x => x.getAttribute('href'))"
     )
-    assert link == "../replays/00000.SC2Replay"
+    assert len(links) == 2 * len(content.games)
+    assert links[:2] == [
+        f"../watch/{content.games[0].game}.html",
+        "../replays/00000.SC2Replay",
+    ]
     dots = browser.execute_script(
         "return [...document.querySelectorAll('#ratings .dot')].map(x => x.cx.baseVal.value)"
     )

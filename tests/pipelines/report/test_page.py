@@ -7,8 +7,10 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
-from starmill.pipelines.report import statistics, viewer
+from starmill.pipelines.report import statistics
 from starmill.pipelines.report.page import Summary, render
+from starmill.pipelines.viewing import packing
+from starmill.pipelines.viewing.viewer import Game
 from starmill.schema import settings, vocab
 from tests.factories import records
 
@@ -22,6 +24,21 @@ def episodes():
         records.episode(seed, steps=steps, settings=SETTINGS)
         for seed, steps in enumerate(LENGTHS)
     ]
+
+
+def game(episode):
+    meta = episode.meta
+    about = {
+        "id": meta.episode_id,
+        "side": meta.player_id,
+        "map": meta.map_name,
+        "race": meta.race,
+        "opponent_race": meta.opponent_race,
+        "mmr": meta.mmr,
+        "outcome": meta.outcome,
+    }
+    payload = packing.pack(episode.arrays, SETTINGS, **about)
+    return Game(game_id=meta.episode_id, title="", sides=(payload,))
 
 
 @pytest.fixture(scope="module")
@@ -46,9 +63,9 @@ def page_path(episodes, tmp_path_factory):
         quarantined=[("engine_crashed", 1)],
     )
     numbers = statistics.gather(rows, episodes)
-    payloads = [viewer.payload(episode, SETTINGS) for episode in episodes]
+    games = [game(episode) for episode in episodes]
     path = tmp_path_factory.mktemp("report") / "report.html"
-    path.write_text(render(summary, numbers, payloads, SETTINGS), "utf-8")
+    path.write_text(render(summary, numbers, games, SETTINGS), "utf-8")
     return path
 
 
