@@ -6,16 +6,18 @@ game or Beam, so that whoever reads a dataset can verify it; `replaying` plays r
 """
 
 import collections
-import concurrent.futures
+import dataclasses
+import functools
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute
 
-from starmill.pipelines import claims
+from starmill.pipelines import claims, shard_work
 from starmill.schema import (
     card,
     codec,
@@ -39,6 +41,8 @@ _UNBOUNDED = ("raw_units", "action/delay")
 # The work folder of a build that kept it, the claim of a build that was killed, and what hubs
 # keep in every repository.
 _IGNORED_FILES = ("_work", claims.LOCK, claims.NUMBERED, ".gitattributes")
+# Rows of a table that are Python objects at a time.
+_ROWS_PER_BATCH = 1 << 16
 _SIDE = re.compile(r"[0-9a-f]{64}")
 
 
@@ -79,16 +83,17 @@ def verify(
     folder: str,
     content: manifest.Manifest,
     *,
-    threads: int = 1,
-    on_shard: Callable[[], None] = lambda: None,
+    run: shard_work.Run = shard_work.run,
+    is_job: bool = False,
 ) -> Checked:
     """Checks files, tables and records against each other and against the manifest.
 
     Args:
         folder: path or URL of the dataset.
         content: its manifest.
-        threads: how many shards are checked at once.
-        on_shard: called after each shard, from any thread.
+        run: applies the check of one shard to all of them.
+        is_job: whether `run` sends the check elsewhere, where workers read the manifest again.
+            It would make a job too large.
     """
     problems = list(_check_files(folder, content))
     rows = _read_table(folder, table.EPISODES, content, problems)
@@ -99,20 +104,13 @@ def verify(
     problems += _check_left_out(
         rows, {table.QUARANTINE: failures, table.UNSELECTED: unselected}
     )
-    by_shard: dict[str, list[dict[str, Any]]] = collections.defaultdict(list)
-    for row in rows.to_pylist() if rows is not None else ():
-        by_shard[row["shard"]].append(row)
-
-    def check(entry: shards.ShardEntry) -> tuple[list[Problem], int]:
-        outcome = _check_shard(folder, entry, by_shard.get(entry.name, []), content)
-        on_shard()
-        return outcome
-
+    work = CheckShard(
+        folder=folder, digest=content.digest(), content=None if is_job else content
+    )
     steps = 0
-    with concurrent.futures.ThreadPoolExecutor(max(1, threads)) as pool:
-        for shard_problems, shard_steps in pool.map(check, content.shards):
-            problems += shard_problems
-            steps += shard_steps
+    for shard_problems, shard_steps in run(work, len(content.shards)):
+        problems += [Problem(*problem) for problem in shard_problems]
+        steps += shard_steps
     return Checked(
         problems=problems,
         files=len(content.shards) + len(content.files) + 1,
@@ -120,6 +118,47 @@ def verify(
         steps=steps,
         size_bytes=content.size_bytes,
     )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CheckShard:
+    """Checks one shard of a dataset, in whatever process it is called.
+
+    Attributes:
+        folder: path or URL of the dataset.
+        digest: of its manifest.
+        content: the manifest; None: it is read from the folder.
+    """
+
+    folder: str
+    digest: str
+    content: manifest.Manifest | None = None
+
+    def __call__(self, number: int) -> tuple[list[Problem], int]:
+        """Returns the problems of a shard, and how many steps could be decoded."""
+        entry = self._manifest.shards[number]
+        rows: list[dict[str, Any]] = []
+        if self._table is not None:
+            own = pa.compute.equal(self._table["shard"], entry.name)
+            rows = self._table.filter(own).to_pylist()
+        return _check_shard(self.folder, entry, rows, self._manifest)
+
+    @functools.cached_property
+    def _manifest(self) -> manifest.Manifest:
+        if self.content is not None:
+            return self.content
+        content = manifest.read(self.folder)
+        if content.digest() != self.digest:
+            raise errors.ManifestMismatch(
+                f"{self.folder}: expected {self.digest}, found {content.digest()}: it "
+                "changed while it was verified"
+            )
+        return content
+
+    @functools.cached_property
+    def _table(self) -> pa.Table | None:
+        # `verify` has listed the problems of the table.
+        return _read_table(self.folder, table.EPISODES, self._manifest, [])
 
 
 def _check_files(folder: str, content: manifest.Manifest) -> Iterator[Problem]:
@@ -194,41 +233,47 @@ def _check_table(rows: pa.Table, content: manifest.Manifest) -> Iterator[Problem
                 f"{key}: the table gives {statistics.get(key)}, "
                 f"the manifest says {content.statistics.get(key)}",
             )
-    if len(set(rows.column("replay_id").to_pylist())) != content.replays:
+    if pa.compute.count_distinct(rows["replay_id"]).as_py() != content.replays:
         yield Problem(where, f"the manifest says {content.replays:,} replays")
-    entries = {entry.name: entry for entry in content.shards}
-    seen: set[str] = set()
-    for row in rows.to_pylist():
-        name = row["episode_id"]
-        if name in seen:
-            yield Problem(name, "is in the table twice")
-        seen.add(name)
-        if name != f"{row['replay_id']}-{row['player_id']}":
-            yield Problem(name, "is not replay_id and player_id joined")
-        split = entries[row["shard"]].split
-        if split != row["split"]:
-            yield Problem(name, f"split {row['split']}, but its shard is {split}")
-        number, count = shards.numbers_of_name(row["shard"])
-        own = shards.shard_of(row["replay_id"], count)
-        if own != number:
-            yield Problem(
-                name, f"is in shard {number} of {count}, but belongs in shard {own}"
-            )
+    for name in _repeated(rows["episode_id"]):
+        yield Problem(name, "is in the table twice")
+    names = rows.select(["episode_id", "replay_id", "player_id", "split", "shard"])
+    splits = {entry.name: entry.split for entry in content.shards}
+    for batch in names.to_batches(_ROWS_PER_BATCH):
+        for row in batch.to_pylist():
+            yield from _check_row(row, splits)
     yield from _check_splits(rows, content)
+
+
+def _check_row(row: Mapping[str, Any], splits: Mapping[str, str]) -> Iterator[Problem]:
+    name = row["episode_id"]
+    if name != f"{row['replay_id']}-{row['player_id']}":
+        yield Problem(name, "is not replay_id and player_id joined")
+    split = splits[row["shard"]]
+    if split != row["split"]:
+        yield Problem(name, f"split {row['split']}, but its shard is {split}")
+    number, count = shards.numbers_of_name(row["shard"])
+    own = shards.shard_of(row["replay_id"], count)
+    if own != number:
+        yield Problem(
+            name, f"is in shard {number} of {count}, but belongs in shard {own}"
+        )
+
+
+def _repeated(names: pa.ChunkedArray) -> list[str]:
+    """Returns the values that occur more than once, sorted."""
+    counts = pa.compute.value_counts(names)
+    often = pa.compute.greater(counts.field("counts"), 1)
+    return sorted(counts.field("values").filter(often).to_pylist())
 
 
 def _check_splits(rows: pa.Table, content: manifest.Manifest) -> Iterator[Problem]:
     """Checks that each replay is in one split, and each split has one number of shards."""
-    splits: dict[str, set[str]] = collections.defaultdict(set)
-    for replay_id, split in zip(
-        rows.column("replay_id").to_pylist(),
-        rows.column("split").to_pylist(),
-        strict=True,
-    ):
-        splits[replay_id].add(split)
-    for replay_id, names in splits.items():
-        if len(names) > 1:
-            yield Problem(replay_id, f"is in several splits: {sorted(names)}")
+    pairs = rows.group_by(["replay_id", "split"]).aggregate([])
+    for replay_id in _repeated(pairs["replay_id"]):
+        own = pairs.filter(pa.compute.equal(pairs["replay_id"], replay_id))
+        names = sorted(own["split"].to_pylist())
+        yield Problem(replay_id, f"is in several splits: {names}")
     counts: dict[str, set[int]] = collections.defaultdict(set)
     for entry in content.shards:
         counts[entry.split].add(shards.numbers_of_name(entry.name)[1])
@@ -244,21 +289,44 @@ def _check_left_out(
 ) -> Iterator[Problem]:
     """Checks reasons, and that no side has a row in two of the dataset's tables."""
     reasons = {reason.value for reason in RejectReason}
-    table_of: dict[str, str] = {}
-    if rows is not None:
-        table_of = dict.fromkeys(rows.column("episode_id").to_pylist(), "the episodes")
+    sides = [] if rows is None else [rows["episode_id"]]
+    sides += [_sides(content) for content in tables.values() if content is not None]
+    chunks = [chunk for column in sides for chunk in column.chunks]
+    twice = set(_repeated(pa.chunked_array(chunks, pa.string())))
+    place_of: dict[str, str] = {}
+    if rows is not None and twice:
+        own = pa.compute.is_in(rows["episode_id"], pa.array(sorted(twice)))
+        names = rows["episode_id"].filter(own).to_pylist()
+        place_of = dict.fromkeys(names, "the episodes")
     for where, content in tables.items():
-        for row in content.to_pylist() if content is not None else ():
-            name = f"{row['replay_id']}-{row['player_id']}"
-            if not _SIDE.fullmatch(row["replay_id"] or ""):
-                yield Problem(where, f"{name[:100]}: expected the id of a replay")
-            if row["player_id"] not in (1, 2):
-                yield Problem(where, f"{name[:100]}: expected player 1 or 2")
-            if row["reason"] not in reasons:
-                yield Problem(where, f"{name}: {row['reason']!r} is no reason")
-            if name in table_of:
-                yield Problem(where, f"{name}: is among {table_of[name]} too")
-            table_of[name] = f"the rows of {where}"
+        for batch in content.to_batches(_ROWS_PER_BATCH) if content is not None else ():
+            for row in batch.to_pylist():
+                name = f"{row['replay_id']}-{row['player_id']}"
+                yield from _check_side(row, where, name, reasons)
+                if name in place_of:
+                    yield Problem(where, f"{name}: is among {place_of[name]} too")
+                if name in twice:
+                    place_of[name] = f"the rows of {where}"
+
+
+def _sides(content: pa.Table) -> pa.ChunkedArray:
+    """Returns the ids that the rows' episodes would have."""
+    return pa.compute.binary_join_element_wise(
+        pa.compute.fill_null(content["replay_id"], "None"),
+        pa.compute.fill_null(content["player_id"].cast(pa.string()), "None"),
+        "-",
+    )
+
+
+def _check_side(
+    row: Mapping[str, Any], where: str, name: str, reasons: Collection[str]
+) -> Iterator[Problem]:
+    if not _SIDE.fullmatch(row["replay_id"] or ""):
+        yield Problem(where, f"{name[:100]}: expected the id of a replay")
+    if row["player_id"] not in (1, 2):
+        yield Problem(where, f"{name[:100]}: expected player 1 or 2")
+    if row["reason"] not in reasons:
+        yield Problem(where, f"{name}: {row['reason']!r} is no reason")
 
 
 def _check_shard(

@@ -16,11 +16,16 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-from apache_beam.options import pipeline_options
-
 from starmill import progress
 from starmill.engines import client, installation, pool
-from starmill.pipelines import cost, episode_maker, generate, local_runner, plan
+from starmill.pipelines import (
+    beam_options,
+    cost,
+    episode_maker,
+    generate,
+    local_runner,
+    plan,
+)
 from starmill.pipelines.inputs import packs
 from starmill.schema import errors, selection
 from starmill.schema.settings import UNPLUGGED, ConverterSettings
@@ -335,20 +340,12 @@ def _settings(path: str | None) -> ConverterSettings:
 def _beam_options(args: argparse.Namespace) -> list[str]:
     if args.workers < 1:
         raise errors.ConfigError(f"--workers {args.workers}: expected at least 1")
-    options = [f"--runner={args.runner}", *args.beam]
+    options = beam_options.checked(args.runner, args.beam, "generate")
     if args.runner == _LOCAL and args.workers > 1:
         options += [
             "--direct_running_mode=multi_processing",
             f"--direct_num_workers={args.workers}",
         ]
-    parser = pipeline_options._BeamArgumentParser()
-    for kind in pipeline_options.PipelineOptions.__subclasses__():
-        kind._add_argparse_args(parser)
-    _, unknown = parser.parse_known_args(options)
-    if unknown:
-        raise errors.ConfigError(
-            f"{unknown[0]}: expected an option of generate or of Beam"
-        )
     return options
 
 

@@ -4,9 +4,8 @@ import argparse
 import importlib
 import json
 import os
-import threading
 
-from starmill import progress
+from starmill import running
 from starmill.pipelines import verify
 from starmill.schema import errors, manifest, registry
 
@@ -14,7 +13,11 @@ EXAMPLES = """\
   starmill verify data
   starmill verify 'data#sha256:0f3c...'
   starmill verify data --replay 5 --replays replays/ --sc2 skirmish
+  starmill verify s3://bucket/data --work s3://bucket/tmp --runner=FlinkRunner \
+    --flink_master=host:8081 --environment_type=EXTERNAL --environment_config=localhost:15555
 """
+# Options that the command does not know are Beam's.
+PASSES_ON = True
 # Problems that are printed; all of them are in --json.
 _SHOWN = 100
 
@@ -44,13 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PATH|skirmish",
         help="folder of StarCraft II (default: $SC2PATH), or the embedded game",
     )
-    parser.add_argument(
-        "--workers",
-        type=int,
-        default=os.cpu_count() or 1,
-        metavar="N",
-        help="threads (default: one per core)",
-    )
+    running.add_arguments(parser, None)
     parser.add_argument(
         "--registry", metavar="FILE", help="registry that knows the name"
     )
@@ -60,16 +57,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Verifies the dataset; exits 1 if anything is wrong."""
     folder, content = registry.open_manifest(args.dataset, args.registry)
-    done = [0]
-    lock = threading.Lock()
-
-    def on_shard() -> None:
-        with lock:
-            done[0] += 1
-
-    with progress.Progress("verify", len(content.shards), "shards", lambda: done[0]):
+    with running.runs(args, "verify", len(content.shards), None) as run_shards:
         checked = verify.verify(
-            folder, content, threads=args.workers, on_shard=on_shard
+            folder, content, run=run_shards, is_job=args.runner is not None
         )
     problems = list(checked.problems)
     played = 0

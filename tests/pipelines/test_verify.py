@@ -40,7 +40,7 @@ def shard(folder: Path) -> Path:
 
 def test_a_good_dataset_has_no_problem(original):
     content = manifest.read(str(original))
-    checked = verify.verify(str(original), content, threads=2)
+    checked = verify.verify(str(original), content)
     assert checked.problems == []
     assert checked.episodes == content.episodes
     assert checked.steps == content.steps
@@ -280,3 +280,31 @@ def test_records_that_differ_name_the_arrays(original):
 def test_a_shard_that_cannot_be_decoded_is_a_problem_not_a_crash(folder):
     with pytest.raises(errors.ShardCorrupt):
         list(verify.chunks([], manifest.read(str(folder)), "x"))
+
+
+def test_processes_and_a_beam_job_find_the_same(folder, capsys):
+    """Of a damaged dataset, so that there is something to find."""
+    path = shard(folder)
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    here = verify.verify(str(folder), manifest.read(str(folder)))
+    assert here.problems
+    found = []
+    for more in (["--workers=1"], ["--workers=3"], ["--runner=FnApiRunner"]):
+        assert cli.main(["verify", str(folder), "--json", *more]) == 1
+        found.append(json.loads(capsys.readouterr().out))
+    assert found[0] == found[1] == found[2]
+    assert found[0]["problems"] == [problem._asdict() for problem in here.problems]
+    assert found[0]["steps"] == here.steps
+    assert sorted(path.name for path in folder.iterdir()) == sorted(
+        {entry.name for entry in manifest.read(str(folder)).files}
+        | {entry.name for entry in manifest.read(str(folder)).shards}
+        | {manifest.NAME}
+    )
+
+
+def test_a_manifest_that_changes_meanwhile_is_refused(folder):
+    work = verify.CheckShard(folder=str(folder), digest="sha256:" + "0" * 64)
+    with pytest.raises(errors.ManifestMismatch, match="it changed while"):
+        work(0)
