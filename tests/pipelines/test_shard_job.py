@@ -26,7 +26,7 @@ def test_results_are_in_order_and_no_file_stays(tmp_path):
 
 
 def test_an_error_of_the_work_keeps_its_message(tmp_path):
-    with pytest.raises(errors.ConfigError, match=r"^shard \d is refused$"):
+    with pytest.raises(errors.ConfigError, match=r"^shard \d is refused"):
         shard_job.run(refuse, 2, options=LOCAL, folder=str(tmp_path))
     assert list(tmp_path.iterdir()) == []
 
