@@ -37,5 +37,5 @@ def test_the_graph_does_not_grow_with_the_dataset():
         pipeline = beam.Pipeline(options=PipelineOptions(LOCAL))
         shard_job.build(pipeline, square, count, "memory://x/results")
         sizes.append(pipeline.to_runner_api().ByteSize())
-    assert abs(sizes[1] - sizes[0]) < 20
+    assert abs(sizes[1] - sizes[0]) < 100
     assert sizes[0] < 100_000
