@@ -73,8 +73,9 @@ LEARNERS = [
 TENSORFLOW = ["tensorflow-cpu>=2.20", "tensorflow-datasets>=4.9.9"]
 S3 = ["s3fs>=2024.6"]
 GCP = ["apache-beam[gcp]>=2.77,<3", "gcsfs>=2024.6"]
+WANDB = ["wandb>=0.19"]
 HUB = ["huggingface-hub>=0.30"]
-ALL = [*GENERATE, *LEARNERS, *TENSORFLOW, *S3, *GCP, *HUB]
+ALL = [*GENERATE, *LEARNERS, *TENSORFLOW, *S3, *GCP, *HUB, *WANDB]
 DEV = [
     "datasets",
     "duckdb",
@@ -95,6 +96,7 @@ DEV = [
     "sc2reader",
     "scipy",
     "selenium",
+    "tensorboard",
     "types-protobuf",
     "types-s2clientprotocol",
 ]
@@ -129,6 +131,7 @@ setup(
         "gcp": GCP,
         "s3": S3,
         "hub": HUB,
+        "wandb": WANDB,
         "all": ALL,
         "dev": [*ALL, *DEV],
     },

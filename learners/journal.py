@@ -1,45 +1,86 @@
-"""The metrics of a run: a CSV, TensorBoard events, and a picture of the curves.
+"""The metrics of a run: a CSV, a picture of the curves, and what other tools show.
 
-In: a dict of numbers for each logged update. Out: files in the run's folder. The CSV holds no
-times, so a run gives the same bytes whether or not it was interrupted.
+In: a dict of numbers for each logged update. Out: files in the run's folder, and by choice
+TensorBoard events and a run of Weights & Biases. The CSV holds no times, so a run gives the
+same bytes whether or not it was interrupted.
 """
 
 import csv
 import html
+import importlib
 import io
 import math
+import os
+import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
 
-from starmill.schema import protobuf, shards, storage
+from starmill.schema import errors, protobuf, shards, storage
 
 CSV, EVENTS, CURVES = (
     "metrics.csv",
     "events.out.tfevents.{number}.starmill",
     "curves.svg",
 )
+# The CSV is always written, because a run that continues reads it.
+CSV_ONLY, TENSORBOARD, WANDB = "csv", "tensorboard", "wandb"
+LOGGERS = (CSV_ONLY, TENSORBOARD, WANDB)
+# Names the run of Weights & Biases, so that a continued training continues it.
+WANDB_ID = "wandb-id.txt"
 Row = dict[str, float]
 
 
-class Journal:
-    """Appends rows. When a run continues, rows after its checkpoint are removed first."""
+class Writer(Protocol):
+    """What shows metrics to another tool."""
 
-    def __init__(self, folder: Path, *, update: int = 0) -> None:
+    def add(self, step: int, values: Mapping[str, float]) -> None:
+        """Writes the values of one update."""
+
+    def close(self) -> None:
+        """Ends writing."""
+
+
+class Journal:
+    """Appends rows. When a run continues, rows after its checkpoint are removed first.
+
+    Args:
+        folder: the run's folder.
+        update: the update of the checkpoint that the run continues from.
+        loggers: what else to write besides the CSV, of LOGGERS.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        update: int = 0,
+        loggers: Collection[str] = (TENSORBOARD,),
+    ) -> None:
+        for name in loggers:
+            problem = errors.choice_problem("logger", name, LOGGERS)
+            if problem:
+                raise errors.ConfigError(problem)
         self._folder = folder
         self._rows = [row for row in read_rows(folder / CSV) if row["update"] <= update]
         self._rewrite()
-        earlier = len(list(folder.glob(EVENTS.format(number="*"))))
-        self._events = EventWriter(folder / EVENTS.format(number=f"{earlier:04d}"))
+        self._writers: list[Writer] = []
+        if TENSORBOARD in loggers:
+            earlier = len(list(folder.glob(EVENTS.format(number="*"))))
+            path = folder / EVENTS.format(number=f"{earlier:04d}")
+            self._writers.append(EventWriter(path))
+        if WANDB in loggers:
+            self._writers.append(WandbWriter(folder))
 
     def __enter__(self) -> "Journal":
         """Returns itself."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Closes the event file and draws the curves."""
-        self._events.close()
+        """Ends all writing and draws the curves."""
+        for writer in self._writers:
+            writer.close()
         if self._rows:
             (self._folder / CURVES).write_text(curves(self._rows), encoding="utf-8")
 
@@ -54,7 +95,8 @@ class Journal:
         else:
             with (self._folder / CSV).open("a", encoding="utf-8", newline="") as file:
                 csv.writer(file).writerow(_cells(row, list(row)))
-        self._events.add(update, {k: v for k, v in row.items() if k != "update"})
+        for writer in self._writers:
+            writer.add(update, {k: v for k, v in row.items() if k != "update"})
 
     def _rewrite(self) -> None:
         if not self._rows:
@@ -109,6 +151,36 @@ class EventWriter:
         event = protobuf.double_field(1, time.time()) + rest
         self._file.write(shards.frame_record(event))
         self._file.flush()
+
+
+class WandbWriter:
+    """Writes a run of Weights & Biases, in the project that WANDB_PROJECT names (starmill).
+
+    Its own environment variables apply; with WANDB_MODE=offline it needs no account.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        wandb = importlib.import_module("wandb")
+        path = folder / WANDB_ID
+        if not path.exists():
+            storage.write(str(path), f"{secrets.token_hex(8)}\n".encode())
+        self._run = wandb.init(
+            project=os.environ.get("WANDB_PROJECT", "starmill"),
+            name=folder.resolve().name,
+            id=path.read_text("utf-8").strip(),
+            resume="allow",
+            dir=str(folder),
+        )
+        # A continued run repeats some updates, which steps of wandb's own would refuse.
+        self._run.define_metric("*", step_metric="update")
+
+    def add(self, step: int, values: Mapping[str, float]) -> None:
+        """Logs the values, with the update as their axis."""
+        self._run.log({"update": step, **values})
+
+    def close(self) -> None:
+        """Ends the run."""
+        self._run.finish()
 
 
 def curves(rows: Sequence[Row], columns: int = 3) -> str:

@@ -12,7 +12,7 @@ import dataclasses
 import json
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -80,6 +80,7 @@ def train(
     workers: int = 0,
     devices: int | None = None,
     stop_after: int | None = None,
+    loggers: Collection[str] = (journal.TENSORBOARD,),
     on_update: OnUpdate = lambda update, frames: None,
 ) -> Summary:
     """Trains in a folder, from its newest checkpoint if it has one.
@@ -92,6 +93,7 @@ def train(
         workers: processes that load data ahead, of each process that trains.
         devices: how many devices to use; None for all.
         stop_after: the update after which to stop, as if interrupted; for tests.
+        loggers: what shows the metrics besides metrics.csv: of `journal.LOGGERS`.
         on_update: called after each update with its number and the frames done.
     """
     if run.algorithm.settings != data.settings:
@@ -136,7 +138,7 @@ def train(
                 hosts=processes.count(),
                 state=meta.sampler or None,
             ) as iterator,
-            _journal(folder, meta.update) as metrics_journal,
+            _journal(folder, meta.update, loggers) as metrics_journal,
         ):
             session = _Session(learner, iterator, metrics_journal, store, meta, folder)
             try:
@@ -148,11 +150,11 @@ def train(
 
 
 def _journal(
-    folder: Path, update: int
+    folder: Path, update: int, loggers: Collection[str]
 ) -> contextlib.AbstractContextManager[journal.Journal | None]:
     """Returns the journal in the process that writes it; a context without one in others."""
     if processes.is_writer():
-        return journal.Journal(folder, update=update)
+        return journal.Journal(folder, update=update, loggers=loggers)
     return contextlib.nullcontext()
 
 

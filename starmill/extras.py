@@ -25,6 +25,7 @@ EXTRA_OF_MODULE = {
     "gcsfs": "gcp",
     "huggingface_hub": "hub",
     "s3fs": "s3",
+    "wandb": "wandb",
 }
 
 

@@ -63,7 +63,7 @@ def test_each_module_is_installed_by_its_extra_alone() -> None:
         names = {re.sub("[-_.]+", "-", name).lower() for name in distributions[module]}
         assert names & requirements[extra], (module, extra)
         assert not names & requirements[""], module
-    for extra in ("generate", "learners", "tensorflow", "gcp", "s3", "hub"):
+    for extra in ("generate", "learners", "tensorflow", "gcp", "s3", "hub", "wandb"):
         assert requirements[extra] <= requirements["all"] <= requirements["dev"]
 
 

@@ -14,6 +14,7 @@ from starmill.learners import (
     agent_file,
     agents,
     compiled_code,
+    journal,
     learner,
     prediction,
     presets,
@@ -113,6 +114,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--split",
         default="test",
         help="what to evaluate on at the end: test (default), valid, valid,test or none",
+    )
+    parser.add_argument(
+        "--logger",
+        nargs="+",
+        choices=journal.LOGGERS,
+        default=[journal.TENSORBOARD],
+        help="what shows the metrics, besides metrics.csv: tensorboard (default), wandb "
+        "(starmill[wandb]), both, or csv for nothing else",
     )
     parser.add_argument(
         "--coordinator",
@@ -251,6 +260,7 @@ def _train(args: argparse.Namespace, resolved: Run, data: Dataset) -> training.S
             init=args.init,
             workers=args.workers,
             devices=args.devices,
+            loggers=args.logger,
             on_update=on_update,
         )
 

@@ -1,12 +1,17 @@
 """CSV, TensorBoard events and curves."""
 
+import importlib
+import json
+import os
 import struct
+import subprocess
+import sys
 import xml.etree.ElementTree as ElementTree
 
 import pytest
 
 from starmill.learners import journal
-from starmill.schema import shards
+from starmill.schema import errors, shards
 
 
 def _write(folder, updates, start=0):
@@ -77,3 +82,93 @@ def test_curves_are_a_picture_of_every_metric(tmp_path):
     lines = [e for e in tree.iter() if e.tag.endswith("polyline")]
     assert len(lines) == 2
     assert len(lines[0].attrib["points"].split()) == 3
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of TensorBoard's imports
+def test_tensorboard_shows_the_metrics(tmp_path):
+    reader = pytest.importorskip(
+        "tensorboard.backend.event_processing.event_accumulator"
+    )
+    _write(tmp_path, [1, 2])
+    shown = reader.EventAccumulator(str(tmp_path)).Reload()
+    losses = [(event.step, event.value) for event in shown.Scalars("loss")]
+    assert losses == [(1, 1.0), (2, 0.5)]
+
+
+def test_csv_alone_writes_no_events(tmp_path):
+    with journal.Journal(tmp_path, loggers=[journal.CSV_ONLY]) as notes:
+        notes.add(1, 10, {"loss": 1.0})
+    assert {path.name for path in tmp_path.iterdir()} == {journal.CSV, journal.CURVES}
+
+
+def test_an_unknown_logger_is_refused(tmp_path):
+    with pytest.raises(errors.ConfigError, match="did you mean 'wandb'"):
+        journal.Journal(tmp_path, loggers=["wandbb"])
+
+
+OFFLINE = """
+import pathlib, sys
+from starmill.learners import journal
+folder, first, last = pathlib.Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+with journal.Journal(folder, update=first - 1, loggers=["wandb"]) as notes:
+    for update in range(first, last + 1):
+        notes.add(update, 10 * update, {"loss": 1 / update})
+"""
+
+
+def _offline(folder, first, last):
+    subprocess.run(
+        [sys.executable, "-c", OFFLINE, str(folder), str(first), str(last)],
+        env={**os.environ, "WANDB_MODE": "offline", "WANDB_SILENT": "true"},
+        check=True,
+        timeout=300,
+    )
+
+
+def _records(data):
+    """Yields the records of a .wandb file: blocks of 32 KiB as in LevelDB's log, after a header."""
+    begin, parts = 7, b""
+    while begin + 7 <= len(data):
+        if 32768 - begin % 32768 < 7:  # the rest of a block is too short for a record
+            begin += 32768 - begin % 32768
+            continue
+        size, kind = struct.unpack_from("<HB", data, begin + 4)
+        if kind == 0:
+            return
+        parts += data[begin + 7 : begin + 7 + size]
+        begin += 7 + size
+        if kind in (1, 4):  # whole, or the last piece
+            yield parts
+            parts = b""
+
+
+def _logged(path):
+    """The logged rows of a run of Weights & Biases, parsed by its own messages."""
+    messages = importlib.import_module("wandb.proto.wandb_internal_pb2")
+    rows = []
+    for data in _records(path.read_bytes()):
+        record = messages.Record.FromString(data)
+        if record.HasField("history"):
+            values = {
+                item.key or ".".join(item.nested_key): json.loads(item.value_json)
+                for item in record.history.item
+            }
+            rows.append({k: v for k, v in values.items() if not k.startswith("_")})
+    return rows
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_wandb_gets_the_metrics_and_continues_its_run(tmp_path):
+    pytest.importorskip("wandb")
+    _offline(tmp_path, 1, 2)
+    _offline(tmp_path, 3, 3)
+    name = (tmp_path / journal.WANDB_ID).read_text().strip()
+    files = sorted(tmp_path.glob(f"wandb/offline-run-*/run-{name}.wandb"))
+    assert len(files) == 2
+    rows = [row for path in files for row in _logged(path)]
+    assert rows == [
+        {"update": 1, "frames": 10, "loss": 1.0},
+        {"update": 2, "frames": 20, "loss": 0.5},
+        {"update": 3, "frames": 30, "loss": pytest.approx(1 / 3)},
+    ]
