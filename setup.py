@@ -33,7 +33,8 @@ for room in ROOMS:
 
 def packages() -> list[str]:
     """Returns every package by import name; links are left out, folders stand for them."""
-    names = ["starmill", "starmill.commands", "starmill.pages"]
+    names = ["starmill", "starmill.commands", "starmill.commands.pages"]
+    names += ["starmill.pages"]
     for room in ROOMS:
         names += [f"starmill.{room}"]
         names += [f"starmill.{room}.{name}" for name in find_packages(room)]

@@ -47,7 +47,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "info": ("info", "describe a dataset"),
     "diff": ("diff", "compare two datasets"),
     "export": ("export", "export a dataset in another layout: alphastar, rlds, npz"),
-    "report": ("report", "write an HTML page about a dataset, with an episode viewer"),
+    "report": ("pages.report", "write an HTML page about a dataset, with an episode viewer"),
     "convert": ("convert", "convert captured observations to arrays"),
     "train": ("train", "train an agent on a dataset"),
     "pack": ("pack", "pack a trained agent into one small file"),
@@ -58,7 +58,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "get": ("get", "copy a published dataset or agent to this machine, verified"),
     "evaluate": ("evaluate", "play an agent against opponents, and rate it"),
     "watch": (
-        "watch",
+        "pages.watch",
         "watch any game in a browser: a replay's, an agent's, a dataset's",
     ),
     "rate": ("rate", "rate agents from games already played"),

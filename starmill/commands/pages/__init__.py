@@ -1,0 +1,1 @@
+"""The commands that write pages for a browser: reports, and games to watch."""
