@@ -8,7 +8,6 @@ not depend on the runner, the number of workers, order, time, host, retries or i
 import collections
 import contextlib
 import dataclasses
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -28,6 +27,7 @@ from starmill.pipelines import (
     work_folder,
 )
 from starmill.pipelines.inputs import packs, sources
+from starmill.pipelines.jobs import failures
 from starmill.schema import (
     assembly,
     codec,
@@ -44,10 +44,6 @@ from starmill.version import __version__
 
 # Two games of 1 to 2 GB each, a gigabyte for converting, and some room to spare.
 DATAFLOW_MIN_RAM = "8GB"
-# What our own errors look like inside the errors that Beam makes of them.
-_OURS = re.compile(r"(?:starmill\.schema\.errors\.)?ConfigError: ([^\n]+)")
-_SYSTEM = re.compile(r"(?:OSError|PermissionError): (\[Errno \d+\][^\n]+)")
-_BEAM_ERRORS = (RuntimeError, ValueError, OSError, errors.StarmillError)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -188,7 +184,7 @@ def _index(request: Request, options: Sequence[str]) -> str:
     )
     url = work_folder.index_url(work, index.digest(inputs, settings))
     index_options = PipelineOptions(_index_options(options, len(inputs.units)))
-    with run_errors():
+    with failures.run_errors():
         index.run(inputs, url, settings, index_options, work_folder.index_parts(work))
     return url
 
@@ -343,7 +339,7 @@ def _run_beam(
         password=request.password,
         min_ram=DATAFLOW_MIN_RAM if on_dataflow else None,
     )
-    with run_errors(), local_runner.watched():
+    with failures.run_errors(), local_runner.watched():
         result = pipeline.run()
         state = result.wait_until_finish()
     if state not in (None, PipelineState.DONE):
@@ -356,21 +352,6 @@ def _run_beam(
             name = metric.key.metric.name
             counters[name] = counters.get(name, 0) + int(metric.committed or 0)
     return dict(sorted(counters.items()))
-
-
-@contextlib.contextmanager
-def run_errors() -> Iterator[None]:
-    """Turns Beam's account of an error that a stage raised back into that error's message."""
-    try:
-        yield
-    except local_runner.WorkerLost:
-        raise
-    except _BEAM_ERRORS as error:
-        text = f"{type(error).__name__}: {error}"
-        messages = _OURS.findall(text) or _SYSTEM.findall(text)
-        if messages:
-            raise errors.ConfigError(messages[-1].strip()) from error
-        raise
 
 
 def check_destination(request: Request) -> None:

@@ -17,7 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
-from starmill.pipelines import claims, shard_work
+from starmill.pipelines import claims
+from starmill.pipelines.jobs import processes
 from starmill.schema import (
     card,
     codec,
@@ -83,7 +84,7 @@ def verify(
     folder: str,
     content: manifest.Manifest,
     *,
-    run: shard_work.Run = shard_work.run,
+    run: processes.Run = processes.run,
     is_job: bool = False,
 ) -> Checked:
     """Checks files, tables and records against each other and against the manifest.

@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Iterator
 
 from starmill import progress
-from starmill.pipelines import shard_work
+from starmill.pipelines.jobs import processes as local_processes
 from starmill.schema import errors, storage
 
 # Beam's runner on this machine; its workers can write to any folder.
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser, work: str | None) -> None:
 @contextlib.contextmanager
 def runs(
     args: argparse.Namespace, command: str, shards: int, folder: str | None
-) -> Iterator[shard_work.Run]:
+) -> Iterator[local_processes.Run]:
     """Yields what runs the work, and shows progress in the block.
 
     Args:
@@ -72,8 +72,8 @@ def runs(
         with _local(args.workers, command, shards) as run:
             yield run
         return
-    beam_options = importlib.import_module("starmill.pipelines.beam_options")
-    shard_job = importlib.import_module("starmill.pipelines.shard_job")
+    beam_options = importlib.import_module("starmill.pipelines.jobs.beam_options")
+    shard_job = importlib.import_module("starmill.pipelines.jobs.shard_job")
     logging.getLogger("apache_beam").setLevel(logging.CRITICAL)
     options = beam_options.checked(args.runner, args.beam, command)
     with contextlib.ExitStack() as stack:
@@ -99,11 +99,11 @@ def _unknown(word: str, args: argparse.Namespace, command: str) -> str:
 
 
 @contextlib.contextmanager
-def _local(processes: int, command: str, shards: int) -> Iterator[shard_work.Run]:
+def _local(processes: int, command: str, shards: int) -> Iterator[local_processes.Run]:
     done = [0]
 
     def count() -> None:
         done[0] += 1
 
     with progress.Progress(command, shards, "shards", lambda: done[0]):
-        yield functools.partial(shard_work.run, processes=processes, on_done=count)
+        yield functools.partial(local_processes.run, processes=processes, on_done=count)

@@ -18,15 +18,9 @@ from typing import Any, NoReturn
 
 from starmill import progress
 from starmill.engines import client, installation, pool
-from starmill.pipelines import (
-    beam_options,
-    cost,
-    episode_maker,
-    generate,
-    local_runner,
-    plan,
-)
+from starmill.pipelines import cost, episode_maker, generate, local_runner, plan
 from starmill.pipelines.inputs import packs
+from starmill.pipelines.jobs import beam_options
 from starmill.schema import errors, selection
 from starmill.schema.settings import UNPLUGGED, ConverterSettings
 

@@ -14,8 +14,9 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.runner import PipelineState
 
-from starmill.pipelines import generate, local_runner
-from starmill.pipelines.shard_work import Work
+from starmill.pipelines import local_runner
+from starmill.pipelines.jobs import failures
+from starmill.pipelines.jobs.processes import Work
 from starmill.schema import errors, storage
 
 
@@ -78,7 +79,7 @@ def run(work: Work, count: int, *, options: Sequence[str], folder: str) -> list[
     pipeline = beam.Pipeline(options=PipelineOptions(list(options)))
     build(pipeline, work, count, url)
     try:
-        with generate.run_errors(), local_runner.watched():
+        with failures.run_errors(), local_runner.watched():
             state = pipeline.run().wait_until_finish()
         if state not in (None, PipelineState.DONE):
             raise errors.EngineError(

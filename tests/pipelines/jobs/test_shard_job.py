@@ -4,7 +4,7 @@ import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from starmill.pipelines import shard_job
+from starmill.pipelines.jobs import shard_job
 from starmill.schema import errors
 
 LOCAL = ["--runner=FnApiRunner"]

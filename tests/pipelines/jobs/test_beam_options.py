@@ -1,6 +1,6 @@
 import pytest
 
-from starmill.pipelines import beam_options
+from starmill.pipelines.jobs import beam_options
 from starmill.schema import errors
 
 

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from starmill.pipelines import shard_work
+from starmill.pipelines.jobs import processes as work
 from starmill.schema import errors
 
 
@@ -29,22 +29,20 @@ def fail(number: int) -> int:
 @pytest.mark.parametrize("processes", [1, 3])
 def test_results_are_in_order(processes):
     done = []
-    results = shard_work.run(
-        square, 7, processes=processes, on_done=lambda: done.append(1)
-    )
+    results = work.run(square, 7, processes=processes, on_done=lambda: done.append(1))
     assert results == [0, 1, 4, 9, 16, 25, 36]
     assert len(done) == 7
-    assert shard_work.run(square, 0, processes=processes) == []
+    assert work.run(square, 0, processes=processes) == []
 
 
 def test_a_killed_process_is_an_error_that_says_what_to_do():
     with pytest.raises(errors.EngineError, match="fewer --workers"):
-        shard_work.run(die, 6, processes=2)
+        work.run(die, 6, processes=2)
     assert multiprocessing.active_children() == []
 
 
 @pytest.mark.parametrize("processes", [1, 2])
 def test_an_error_of_the_work_is_raised_here(processes):
     with pytest.raises(errors.ShardCorrupt, match="shard 2"):
-        shard_work.run(fail, 6, processes=processes)
+        work.run(fail, 6, processes=processes)
     assert multiprocessing.active_children() == []
