@@ -47,7 +47,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "info": ("info", "describe a dataset"),
     "diff": ("diff", "compare two datasets"),
     "export": ("export", "export a dataset in another layout: alphastar, rlds, npz"),
-    "report": ("pages.report", "write an HTML page about a dataset, with an episode viewer"),
+    "report": (
+        "pages.report",
+        "write an HTML page about a dataset, with an episode viewer",
+    ),
     "convert": ("convert", "convert captured observations to arrays"),
     "train": ("train", "train an agent on a dataset"),
     "pack": ("pack", "pack a trained agent into one small file"),

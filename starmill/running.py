@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Iterator
 
 from starmill import progress
-from starmill.pipelines.jobs import processes as local_processes
+from starmill.pipelines.jobs import processes
 from starmill.schema import errors, storage
 
 # Beam's runner on this machine; its workers can write to any folder.
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser, work: str | None) -> None:
 @contextlib.contextmanager
 def runs(
     args: argparse.Namespace, command: str, shards: int, folder: str | None
-) -> Iterator[local_processes.Run]:
+) -> Iterator[processes.Run]:
     """Yields what runs the work, and shows progress in the block.
 
     Args:
@@ -99,11 +99,11 @@ def _unknown(word: str, args: argparse.Namespace, command: str) -> str:
 
 
 @contextlib.contextmanager
-def _local(processes: int, command: str, shards: int) -> Iterator[local_processes.Run]:
+def _local(workers: int, command: str, shards: int) -> Iterator[processes.Run]:
     done = [0]
 
     def count() -> None:
         done[0] += 1
 
     with progress.Progress(command, shards, "shards", lambda: done[0]):
-        yield functools.partial(local_processes.run, processes=processes, on_done=count)
+        yield functools.partial(processes.run, processes=workers, on_done=count)
