@@ -128,7 +128,7 @@ def ratio(
 
 def games(data: Dataset) -> NDArray[np.int64]:
     """Returns the number of each episode's game, [episodes]; two episodes may share one."""
-    replay_ids = data.table.column("replay_id").to_pylist()
+    replay_ids = data.column("replay_id").to_pylist()
     return np.unique(replay_ids, return_inverse=True)[1].astype(np.int64)
 
 
@@ -141,7 +141,7 @@ def network_sums(
 ) -> Sums:
     """Returns sums for each episode over all its steps; policies: own, behaviour's."""
     score = jax.jit(functools.partial(_frame_scores, config=config))
-    lengths = np.asarray(data.table.column("steps"))
+    lengths = np.asarray(data.column("steps"))
     sums: Sums = {}
     for batch in _windows(data, batch_size):
         scores = {name: np.asarray(v) for name, v in score(policies, batch).items()}

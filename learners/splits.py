@@ -100,7 +100,7 @@ def cut(run: Run) -> Cut:
 
 
 def _is_held_out(run: Run, data: Dataset) -> pyarrow.compute.Expression:
-    replay_ids = sorted(set(data.table.column("replay_id").to_pylist()))
+    replay_ids = sorted(set(data.column("replay_id").to_pylist()))
     held_out = [name for name in replay_ids if _place(name) < run.hold_out]
     return pyarrow.compute.field("replay_id").isin(held_out)
 

@@ -322,7 +322,7 @@ def _check_memory(run: Run) -> None:
 
 
 def _first_meta(run: Run, data: Dataset, episodes: Dataset) -> Meta:
-    ratings = [value for value in episodes.table.column("mmr").to_pylist() if value]
+    ratings = [value for value in episodes.column("mmr").to_pylist() if value]
     return Meta(
         run=run.to_json(),
         dataset=data.reference,

@@ -112,11 +112,9 @@ def compare(
 
 
 def _rows(opened: dataset.Dataset) -> dict[str, tuple[int, dict[str, Any]]]:
-    columns = [name for name in opened.table.column_names if name != "offsets"]
-    return {
-        row["episode_id"]: (number, row)
-        for number, row in enumerate(opened.table.select(columns).to_pylist())
-    }
+    columns = [name for name in opened.content.names if name != "offsets"]
+    rows = opened.content.columns(columns, opened.rows).to_pylist()
+    return {row["episode_id"]: (number, row) for number, row in enumerate(rows)}
 
 
 def _columns(one: Mapping[str, Any], two: Mapping[str, Any]) -> list[str]:

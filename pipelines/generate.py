@@ -38,7 +38,7 @@ from starmill.schema import (
     storage,
     table,
 )
-from starmill.schema.loader.dataset import read_episodes
+from starmill.schema.loader.lazy_table import read_episodes
 from starmill.schema.selection import Selection
 from starmill.version import __version__
 

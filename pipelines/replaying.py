@@ -17,7 +17,7 @@ from starmill.pipelines import episode_maker, index, stages, verify
 from starmill.pipelines.inputs import packs, sources
 from starmill.pipelines.verify import Problem
 from starmill.schema import errors, manifest, replay_index, shards, storage, table
-from starmill.schema.loader import dataset
+from starmill.schema.loader.lazy_table import read_episodes
 from starmill.schema.replay_row import ReplayRow
 
 
@@ -47,7 +47,7 @@ def compare(
         word = packs.password_source(word, is_local=True)
     request = dataclasses.replace(request, password=word)
     try:
-        rows = dataset.read_episodes(folder, content)
+        rows = read_episodes(folder, content)
     except errors.FormatError as error:
         return [Problem(table.EPISODES, f"nothing is played again: {error}")], 0
     if request.sample.isdigit():

@@ -190,12 +190,20 @@ def size_bytes(url: str) -> int:
 
 def digest(folder: str, name: str) -> Written:
     """Returns a file's length and sha256. It reads in pieces, so it needs little memory."""
-    length = size_bytes(join(folder, name))
     content = hashlib.sha256()
+    length = 0
+    for piece in pieces(folder, name):
+        content.update(piece)
+        length += len(piece)
+    return Written(length, content.hexdigest())
+
+
+def pieces(folder: str, name: str) -> Iterator[bytes]:
+    """Yields the content of a file of a folder, piece by piece."""
+    length = size_bytes(join(folder, name))
     with contextlib.closing(RangeReader(folder)) as reader:
         for begin in range(0, length, _PIECE_BYTES):
-            content.update(reader.read(name, begin, min(begin + _PIECE_BYTES, length)))
-    return Written(length, content.hexdigest())
+            yield reader.read(name, begin, min(begin + _PIECE_BYTES, length))
 
 
 def write(url: str, parts: bytes | Iterable[bytes]) -> Written:

@@ -7,7 +7,7 @@ is decoded to choose episodes.
 
 import dataclasses
 import io
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,8 +22,12 @@ UNSELECTED = "unselected.parquet"
 # Datasets without `unselected.parquet` have these sides in the quarantine, with this detail.
 UNSELECTED_DETAIL = "the selection leaves this side out"
 
+# Columns are read in pieces of so many bytes.
+_BUFFER_BYTES = 1 << 20
 # Longer texts are no names or sentences.
 MOST_TEXT_BYTES = 1 << 16
+# An id or a hash has at most 66 letters; Parquet adds its length, and headers to each page.
+_MOST_ID_BYTES, _MOST_PAGE_BYTES = 80, 1 << 16
 _MOST_SHOWN = 10
 # Columns of the episode table that may lack values.
 _NULLABLE = ("data_version", "mmr", "opponent_mmr", "apm")
@@ -175,40 +179,100 @@ def parse_table(
         rows: how many the table must have; None if that is not known.
     """
     try:
-        # As dictionaries: a long text that a small file repeats stays one text.
-        texts = [field.name for field in schema if field.type == pyarrow.string()]
-        names = pyarrow.parquet.read_schema(io.BytesIO(data)).names
-        if names != schema.names:
-            raise errors.FormatError(
-                f"{where}: expected columns {schema.names}, found {names!r:.500}"
-            )
-        file = pyarrow.parquet.ParquetFile(
-            io.BytesIO(data), read_dictionary=texts, page_checksum_verification=True
-        )
-        if not file.schema_arrow.equals(_with_dictionaries(schema)):
-            raise errors.FormatError(
-                f"{where}: expected columns of the types {schema.types}, "
-                f"found {file.schema_arrow.types!r:.500}"
-            )
-        _check_sizes(file.metadata, len(data), where, rows)
-        content = file.read()
+        with open_parquet(io.BytesIO(data), schema, where, len(data), rows) as file:
+            content = file.read()
         content.validate(full=True)
-        _check_texts(content, where)
-        return content.cast(schema)
+        return plain_texts(content, schema, where)
     except (pyarrow.ArrowException, OSError, OverflowError) as error:
         raise errors.FormatError(f"{where}: not readable Parquet: {error}") from error
 
 
-def _with_dictionaries(schema: pyarrow.Schema) -> pyarrow.Schema:
-    texts = pyarrow.dictionary(pyarrow.int32(), pyarrow.string())
+def open_parquet(
+    source: Any,
+    schema: pyarrow.Schema,
+    where: str,
+    size_bytes: int,
+    rows: int | None = None,
+    unlike: Collection[str] = (),
+) -> pyarrow.parquet.ParquetFile:
+    """Returns an open Parquet file; FormatError unless it has this schema.
+
+    Texts are read as dictionaries, so a long text that a small file repeats stays one text.
+    `plain_texts` checks them and makes them texts again.
+
+    Args:
+        source: the file: a path, or an object that can seek.
+        schema: of the columns.
+        where: the file's address, for messages.
+        size_bytes: of the file.
+        rows: how many the table must have; None if that is not known.
+        unlike: columns of short texts that differ from row to row. A dictionary of them would
+            take more memory than the texts.
+    """
+    metadata = pyarrow.parquet.read_metadata(source)
+    names = metadata.schema.to_arrow_schema().names
+    if names != schema.names:
+        raise errors.FormatError(
+            f"{where}: expected columns {schema.names}, found {names!r:.500}"
+        )
+    texts = [
+        field.name
+        for field in schema
+        if field.type == pyarrow.string() and field.name not in unlike
+    ]
+    file = pyarrow.parquet.ParquetFile(
+        source,
+        metadata=metadata,
+        read_dictionary=texts,
+        page_checksum_verification=True,
+        pre_buffer=False,
+        buffer_size=_BUFFER_BYTES,
+    )
+    if not file.schema_arrow.equals(_with_dictionaries(schema, texts)):
+        raise errors.FormatError(
+            f"{where}: expected columns of the types {schema.types}, "
+            f"found {file.schema_arrow.types!r:.500}"
+        )
+    _check_sizes(file.metadata, size_bytes, where, rows)
+    _check_unfolded(file.metadata, unlike, where)
+    return file
+
+
+def plain_texts(
+    content: pyarrow.Table, schema: pyarrow.Schema, where: str
+) -> pyarrow.Table:
+    """Returns columns that `open_parquet` reads, by the types of the schema.
+
+    Raises FormatError for texts that are too long to be names or sentences.
+    """
+    _check_texts(content, where)
+    fields = [schema.field(name) for name in content.column_names]
+    return content.cast(pyarrow.schema(fields))
+
+
+def _with_dictionaries(
+    schema: pyarrow.Schema, texts: Collection[str]
+) -> pyarrow.Schema:
+    dictionary = pyarrow.dictionary(pyarrow.int32(), pyarrow.string())
     return pyarrow.schema(
         [
-            pyarrow.field(field.name, texts)
-            if field.type == pyarrow.string()
-            else field
+            pyarrow.field(field.name, dictionary) if field.name in texts else field
             for field in schema
         ]
     )
+
+
+def _check_unfolded(metadata: Any, names: Collection[str], where: str) -> None:
+    """Raises FormatError for columns of ids or hashes that unfold to more than these take."""
+    for group in range(metadata.num_row_groups):
+        rows = metadata.row_group(group)
+        for column in map(rows.column, range(rows.num_columns)):
+            most = _MOST_PAGE_BYTES + _MOST_ID_BYTES * column.num_values
+            if column.path_in_schema in names and column.total_uncompressed_size > most:
+                raise errors.FormatError(
+                    f"{where}: {column.path_in_schema}: expected at most {most:,} bytes for "
+                    f"{column.num_values:,} values, found {column.total_uncompressed_size:,}"
+                )
 
 
 def _check_sizes(metadata: Any, size_bytes: int, where: str, rows: int | None) -> None:
@@ -238,9 +302,10 @@ def _check_sizes(metadata: Any, size_bytes: int, where: str, rows: int | None) -
 def _check_texts(content: pyarrow.Table, where: str) -> None:
     for name in content.column_names:
         for chunk in content.column(name).chunks:
-            if not isinstance(chunk, pyarrow.DictionaryArray):
+            texts = getattr(chunk, "dictionary", chunk)
+            if texts.type != pyarrow.string():
                 continue
-            lengths = pyarrow.compute.binary_length(chunk.dictionary)
+            lengths = pyarrow.compute.binary_length(texts)
             longest = pyarrow.compute.max(lengths).as_py() or 0
             if longest > MOST_TEXT_BYTES:
                 raise errors.FormatError(
@@ -265,16 +330,29 @@ def check_episodes(
 def episode_problems(
     content: pyarrow.Table, entries: Iterable[shards.ShardEntry]
 ) -> Iterator[str]:
-    """Yields what no dataset can have in its episode table, a sentence per column."""
+    """Yields what no dataset can have in its episode table, a sentence per column.
+
+    The content may be some of the columns and rows. Places are checked if `shard`, `steps` and
+    `offsets` are there.
+    """
+    columns = set(content.column_names)
     missing = [
         name
         for name in content.column_names
         if name not in _NULLABLE and content.column(name).null_count
     ]
-    if missing or pyarrow.compute.list_flatten(content.column("offsets")).null_count:
-        yield f"expected values, found none in some rows of {missing or ['offsets']}"
+    has_places = columns >= {"shard", "steps", "offsets"}
+    if (
+        has_places
+        and pyarrow.compute.list_flatten(content.column("offsets")).null_count
+    ):
+        missing.append("offsets")
+    if missing:
+        yield f"expected values, found none in some rows of {missing}"
         return
     for name, (low, high) in _RANGES.items():
+        if name not in columns:
+            continue
         values = np.asarray(content.column(name).drop_null())
         if len(values) and (values.min() < low or values.max() > high):
             yield (
@@ -282,11 +360,14 @@ def episode_problems(
                 f"found {values.min()} to {values.max()}"
             )
     for name in ("replay_id", "sha256"):
-        if not _all_match(content.column(name), "^[0-9a-f]{64}$"):
+        if name in columns and not _all_match(content.column(name), "^[0-9a-f]{64}$"):
             yield f"{name}: expected 64 hex digits"
-    if not _all_match(content.column("episode_id"), "^[0-9a-f]{64}-[12]$"):
+    if "episode_id" in columns and not _all_match(
+        content.column("episode_id"), "^[0-9a-f]{64}-[12]$"
+    ):
         yield "episode_id: expected 64 hex digits, '-' and the player"
-    yield from _place_problems(content, entries)
+    if has_places:
+        yield from _place_problems(content, entries)
 
 
 def _all_match(column: pyarrow.ChunkedArray, pattern: str) -> bool:

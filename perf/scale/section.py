@@ -20,6 +20,8 @@ from perf.scale import bounds
 MEASUREMENTS: list[str] = [
     "planning:select",
     "planning:make",
+    "reading:opening",
+    "reading:windows",
 ]
 _JSON = "--json"
 

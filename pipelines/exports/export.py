@@ -82,7 +82,7 @@ def _alphastar(opened: dataset.Dataset, out: Path, done: Progress) -> list[str]:
     """Writes one TFRecord file for each episode, and `paths.py`."""
     problems = []
     places = set()
-    splits = opened.table.column("split").to_pylist()
+    splits = opened.column("split").to_pylist()
     for number, (meta, split) in enumerate(zip(opened.metas, splits, strict=True)):
         places.add(alphastar.place(meta, split))
         name = alphastar.name(meta, split)
@@ -157,7 +157,7 @@ def _rlds(opened: dataset.Dataset, out: Path, done: Progress) -> list[str]:
         description=f"{opened.reference}, by {opened.manifest.engine}",
         features=_rlds_features(tfds, opened),
     )
-    splits = opened.table.column("split").to_pylist()
+    splits = opened.column("split").to_pylist()
     writer = tfds.core.SequentialWriter(info, max_examples_per_shard=64)
     writer.initialize_splits(sorted(set(splits)))
     for number, split in enumerate(splits):

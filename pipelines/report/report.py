@@ -71,7 +71,7 @@ def summary(dataset: Dataset, order: list[int]) -> page.Summary:
         replays=manifest.replays,
         episodes=len(dataset),
         steps=dataset.steps,
-        game_loops=sum(dataset.table.column("game_loops").to_pylist()),
+        game_loops=sum(dataset.column("game_loops").to_pylist()),
         stored_bytes=manifest.size_bytes,
         dense_bytes=dense * dataset.steps,
         field_bytes=field_bytes(dataset, order[:_FIELD_EPISODES]),
@@ -118,7 +118,7 @@ def _field_groups(arrays: dict[str, Any]) -> dict[str, list[str]]:
 
 def _by_hash(dataset: Dataset) -> list[int]:
     """Returns the episode numbers, sorted by the hash of the episode id."""
-    ids = dataset.table.column("episode_id").to_pylist()
+    ids = dataset.column("episode_id").to_pylist()
     return sorted(
         range(len(ids)),
         key=lambda number: hashlib.sha256(ids[number].encode()).digest(),

@@ -21,8 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starmill.schema import errors
-from starmill.schema.loader import batch_options, batches, windows
+from starmill.schema.loader import batch_options, batches
 from starmill.schema.loader.batch_options import BatchPlan
+from starmill.schema.loader.episode_index import EpisodeIndex
 from starmill.schema.settings import ConverterSettings
 
 # Shared memory that each worker fills ahead. A worker has one slot even if that is larger.
@@ -131,15 +132,8 @@ class BatchIterator(Iterator[batches.Batch]):
     def _start(self) -> None:
         """Starts the workers, which map one shared copy of the index."""
         maker = self._maker
-        with tempfile.TemporaryDirectory(prefix="starmill-", dir=_folder()) as shared:
-            maker.index.share(Path(shared))
-            inputs = _MakerInputs(
-                maker.plan,
-                maker.settings,
-                maker.folder,
-                shared,
-                maker.index.shard_names,
-            )
+        with maker.index.in_files() as shared:
+            inputs = _MakerInputs(maker.plan, maker.settings, maker.folder, str(shared))
             size = maker.size_bytes
             self._team = [_Worker(inputs, size, n) for n in range(self._workers)]
             for worker in self._team:
@@ -163,19 +157,17 @@ class _MakerInputs(NamedTuple):
         plan: what batches contain.
         settings: of the dataset.
         folder: path or URL of the dataset.
-        shared: folder with the arrays of the index, by `EpisodeIndex.share`.
-        shard_names: of the index.
+        shared: folder with the arrays of the index, for `EpisodeIndex.shared`.
     """
 
     plan: BatchPlan
     settings: ConverterSettings
     folder: str
     shared: str
-    shard_names: tuple[str, ...]
 
     def maker(self) -> batches.BatchMaker:
         """Returns the maker."""
-        index = windows.EpisodeIndex.shared(Path(self.shared), self.shard_names)
+        index = EpisodeIndex.shared(Path(self.shared))
         return batches.BatchMaker(self.plan, self.settings, index, self.folder)
 
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from starmill.schema import episode, specs
 from starmill.schema.loader import compact, samplers, windows
 from starmill.schema.loader.batch_options import BatchPlan
+from starmill.schema.loader.episode_index import EpisodeIndex
 from starmill.schema.settings import ConverterSettings
 
 Batch = dict[str, NDArray[Any]]
@@ -106,7 +107,7 @@ class BatchMaker:
         self,
         plan: BatchPlan,
         settings: ConverterSettings,
-        index: windows.EpisodeIndex,
+        index: EpisodeIndex,
         folder: str,
     ) -> None:
         self.plan = plan
@@ -119,6 +120,10 @@ class BatchMaker:
         self.layout, self.size_bytes = fields(plan, settings)
         draws = self._sampler.batches
         self.batches = None if draws is None else draws * plan.parts
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Leaves out what follows from the rest: a sampler's arrays are as long as the index."""
+        return BatchMaker, (self.plan, self.settings, self.index, self.folder)
 
     def make(self, batch: int, out: Batch) -> int:
         """Builds a batch in `out`; returns the rows of `units` in use, 0 in dense form."""

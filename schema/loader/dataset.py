@@ -1,37 +1,46 @@
 """An open dataset: its episodes, some of them by filters, and batches for learners.
 
 In: a reference (path, URL, or name@version, with or without #sha256:...) and filters.
-Out: `Dataset`. Filters work on the episode table; nothing is decoded before it is asked for.
+Out: `Dataset`. Filters read the columns of the episode table that they need; everything else is
+read when it is asked for.
 Must not know how the dataset was made.
 """
 
 import collections
 import dataclasses
 import functools
-import hashlib
 import html
 import operator
 import os
 import zlib
 from collections.abc import Collection, Iterator
-from typing import SupportsIndex, overload
+from typing import Any, SupportsIndex, overload
 
 import numpy as np
 import pyarrow
 import pyarrow.compute
+from numpy.typing import NDArray
 
-from starmill.schema import errors, registry, specs, storage, table
+from starmill.schema import errors, registry, specs, table
 from starmill.schema.episode import EpisodeMeta
 from starmill.schema.loader import batch_options, filters
 from starmill.schema.loader.batch_iterator import BatchIterator
 from starmill.schema.loader.batch_options import BatchOptions
 from starmill.schema.loader.batches import BatchMaker
+from starmill.schema.loader.episode_index import EpisodeIndex
 from starmill.schema.loader.filters import Names, Numbers
 from starmill.schema.loader.lazy_episode import Episode
+from starmill.schema.loader.lazy_table import LazyTable
 from starmill.schema.loader.window_source import WindowSource
-from starmill.schema.loader.windows import EpisodeIndex, WindowReader
+from starmill.schema.loader.windows import WindowReader
 from starmill.schema.manifest import Manifest
 from starmill.schema.settings import ConverterSettings
+
+# The arguments of `Dataset.filter`, or a slice.
+Choice = dict[str, Any] | slice
+# Metadata of single episodes is read in blocks of so many.
+_BLOCK_ROWS = 1 << 16
+_META = [field.name for field in dataclasses.fields(EpisodeMeta)]
 
 
 def open_dataset(
@@ -69,8 +78,9 @@ def open_dataset(
         where: see `Dataset.filter`.
     """
     url, manifest = registry.open_manifest(str(reference), registry_file)
-    rows = read_episodes(url, manifest)
-    return Dataset(url=url, manifest=manifest, table=rows).filter(
+    content = LazyTable(url, manifest)
+    rows = np.arange(content.num_rows)
+    return Dataset(url=url, manifest=manifest, content=content, rows=rows).filter(
         split=split,
         race=race,
         opponent_race=opponent_race,
@@ -85,32 +95,6 @@ def open_dataset(
     )
 
 
-def read_episodes(folder: str, manifest: Manifest) -> pyarrow.Table:
-    """Returns the episode table; FormatError for rows that the shards cannot have."""
-    data = checked_file(folder, manifest, table.EPISODES)
-    where = storage.join(folder, table.EPISODES)
-    rows = table.parse_table(data, table.EPISODE_SCHEMA, where, manifest.episodes)
-    table.check_episodes(rows, manifest.shards)
-    return rows
-
-
-def checked_file(folder: str, manifest: Manifest, name: str) -> bytes:
-    """Returns a file beside the shards; ManifestMismatch unless it is the manifest's."""
-    entry = manifest.file(name)
-    url = storage.join(folder, name)
-    size = storage.size_bytes(url)
-    # A file of another size is not read: it may be larger than the memory.
-    data = storage.read(url) if size == entry.size_bytes else b""
-    digest = hashlib.sha256(data).hexdigest()
-    if digest != entry.sha256:
-        raise errors.ManifestMismatch(
-            f"{url}: expected {entry.size_bytes} bytes with sha256 {entry.sha256}, "
-            f"found {size}{f' with {digest}' if data else ''}: damaged, or of another "
-            "dataset"
-        )
-    return data
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Dataset:
     """The episodes of a dataset, all or some of them, as a sequence of `Episode`.
@@ -121,15 +105,19 @@ class Dataset:
     Attributes:
         url: path or URL of the dataset's folder.
         manifest: what the whole dataset is, whatever the filters.
-        table: one row per episode, by `table.EPISODE_SCHEMA`.
+        content: the whole dataset's episode table.
+        rows: which rows of it, shape [E].
+        choices: the filters and slices that led to these rows, in order.
     """
 
     url: str
     manifest: Manifest
-    table: pyarrow.Table
+    content: LazyTable
+    rows: NDArray[np.int64]
+    choices: tuple[Choice, ...] = ()
 
     def __len__(self) -> int:
-        return int(self.table.num_rows)
+        return len(self.rows)
 
     @overload
     def __getitem__(self, item: SupportsIndex) -> Episode: ...
@@ -140,16 +128,14 @@ class Dataset:
     def __getitem__(self, item: SupportsIndex | slice) -> "Episode | Dataset":
         """Returns an episode, or a dataset of the episodes of a slice."""
         if isinstance(item, slice):
-            numbers = range(len(self))[item]
             return dataclasses.replace(
-                self, table=self.table.take(np.asarray(numbers, np.int64))
+                self, rows=self.rows[item], choices=(*self.choices, item)
             )
         number = operator.index(item)
         if not -len(self) <= number < len(self):
             raise IndexError(f"episode {number}: there are {len(self)}")
         number %= len(self)
-        row = self.table.slice(number, 1)
-        return Episode(number, row, self._reader, self.specs)
+        return Episode(number, self._meta, self._reader, self.specs)
 
     def __iter__(self) -> Iterator[Episode]:
         return (self[number] for number in range(len(self)))
@@ -170,7 +156,7 @@ class Dataset:
             ("outcomes", "outcome"),
             ("game versions", "game_version"),
         ):
-            counts = collections.Counter(self.table.column(column).to_pylist())
+            counts = collections.Counter(self.column(column).to_pylist())
             text = ", ".join(
                 f"{html.escape(str(value))} {count:,}"
                 for value, count in sorted(
@@ -181,10 +167,25 @@ class Dataset:
         rows.append(f"<tr><th>folder</th><td>{html.escape(self.url)}</td></tr>")
         return f"<b>{html.escape(repr(self))}</b><table>{''.join(rows)}</table>"
 
-    @property
+    @functools.cached_property
+    def table(self) -> pyarrow.Table:
+        """Returns one row per episode, by `table.EPISODE_SCHEMA`.
+
+        All columns of a large dataset take gigabytes; `column` reads one.
+        """
+        return self.content.columns(self.content.names, self.rows)
+
+    def column(self, name: str) -> pyarrow.ChunkedArray:
+        """Returns a column of the episode table, one value per episode."""
+        if name not in self.content.names:
+            problem = errors.choice_problem("column", name, self.content.names)
+            raise errors.ConfigError(str(problem))
+        return self.content.columns([name], self.rows).column(name)
+
+    @functools.cached_property
     def steps(self) -> int:
         """Returns the number of steps of all its episodes."""
-        return int(self._index.steps.sum())
+        return int(pyarrow.compute.sum(self.column("steps")).as_py() or 0)
 
     @property
     def reference(self) -> str:
@@ -204,7 +205,21 @@ class Dataset:
     @functools.cached_property
     def metas(self) -> list[EpisodeMeta]:
         """Returns the metadata of every episode."""
-        return table.metas(self.table)
+        return table.metas(self.content.columns(_META, self.rows))
+
+    def _meta(self, number: int) -> EpisodeMeta:
+        block = number // _BLOCK_ROWS
+        rows = self._blocks.get(block)
+        if rows is None:
+            self._blocks.clear()
+            chosen = self.rows[block * _BLOCK_ROWS : (block + 1) * _BLOCK_ROWS]
+            rows = self._blocks[block] = self.content.columns(_META, chosen)
+        return table.metas(rows.slice(number % _BLOCK_ROWS, 1))[0]
+
+    @functools.cached_property
+    def _blocks(self) -> dict[int, pyarrow.Table]:
+        """Returns the metadata that `_meta` read last, by number of the block."""
+        return {}
 
     def filter(
         self,
@@ -255,10 +270,18 @@ class Dataset:
             ),
         ]
         try:
-            rows = filters.apply(self.table, conditions, where)
+            rows = filters.apply(self.content, self.rows, conditions, where)
         except errors.ConfigError as error:
             raise errors.ConfigError(f"{self.url}: {error}") from error
-        return dataclasses.replace(self, table=rows)
+        choice = {
+            **names,
+            "mmr_above": mmr_above,
+            "mmr_rule": mmr_rule,
+            "min_steps": min_steps,
+            "max_steps": max_steps,
+            "where": where,
+        }
+        return dataclasses.replace(self, rows=rows, choices=(*self.choices, choice))
 
     def find(self, episode_id: str) -> Episode:
         """Returns the episode with an id."""
@@ -332,7 +355,10 @@ class Dataset:
 
     @functools.cached_property
     def _index(self) -> EpisodeIndex:
-        return EpisodeIndex.from_table(self.table)
+        remake = functools.partial(
+            _index_of, f"{self.url}#{self.manifest.digest()}", self.choices
+        )
+        return EpisodeIndex.build(self.content, self.rows, remake)
 
     @functools.cached_property
     def _reader(self) -> WindowReader:
@@ -341,4 +367,16 @@ class Dataset:
     @functools.cached_property
     def _fingerprint(self) -> int:
         seed = zlib.crc32(self.manifest.digest().encode())
-        return zlib.crc32(self._index.ids.tobytes(), seed)
+        ids = np.ascontiguousarray(self._index.ids)
+        return zlib.crc32(ids.view(np.uint8).data, seed)
+
+
+def _index_of(reference: str, choices: tuple[Choice, ...]) -> EpisodeIndex:
+    """Returns the index of a dataset after filters and slices: for pickles on other machines."""
+    opened = open_dataset(reference)
+    for choice in choices:
+        if isinstance(choice, slice):
+            opened = opened[choice]
+        else:
+            opened = opened.filter(**choice)
+    return opened._index

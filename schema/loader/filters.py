@@ -1,23 +1,28 @@
 """Conditions on the episode table, and what to say when no episode satisfies them.
 
-In: the arguments of `Dataset.filter`. Out: rows of the table, or a `ConfigError` that lists
-the values that exist. Works on the table alone; no episode is decoded.
+In: the arguments of `Dataset.filter`. Out: numbers of rows of the table, or a `ConfigError` that
+lists the values that exist. Reads the columns that conditions name; no episode is decoded.
 """
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow
 import pyarrow.compute
+from numpy.typing import NDArray
 
-from starmill.schema import errors
+from starmill.schema import errors, table
 from starmill.schema.game_constants import RACES
+from starmill.schema.loader.lazy_table import LazyTable, ascending
 from starmill.schema.replay_row import OUTCOMES
 from starmill.schema.selection import SPLITS
 
 Names = str | Collection[str] | None
 Numbers = int | Collection[int] | None
 MMR_RULES = ("own", "both")
+# The column of row numbers while rows are chosen; no column of a table has this name.
+_NUMBER = "row number"
 
 
 class Condition(NamedTuple):
@@ -105,38 +110,83 @@ def in_ranges(
 
 
 def apply(
-    rows: pyarrow.Table,
+    content: LazyTable,
+    rows: NDArray[np.int64],
     conditions: Sequence[Condition],
     where: pyarrow.compute.Expression | None,
-) -> pyarrow.Table:
-    """Returns the rows that satisfy all conditions; ConfigError if none does."""
-    count = rows.num_rows
+) -> NDArray[np.int64]:
+    """Returns the rows that satisfy all conditions, in their order; ConfigError if none does.
+
+    Args:
+        content: the table.
+        rows: numbers of the rows to choose from.
+        conditions: read one column each.
+        where: any other condition; reads the columns that it names.
+    """
+    count = len(rows)
     for condition in conditions:
-        left = rows.filter(condition.expression)
-        if left.num_rows == 0:
+        left = _rows_with(content, rows, condition.expression, [condition.column])
+        if len(left) == 0:
             raise errors.ConfigError(
                 f"no episode of {count} satisfies the filters: none is left with "
-                f"{condition.text}; {_present(rows, condition.column)}"
+                f"{condition.text}; {_present(content, rows, condition.column)}"
             )
         rows = left
     if where is None:
         return rows
-    try:
-        left = rows.filter(where)
-    except pyarrow.ArrowInvalid as error:
-        raise errors.ConfigError(
-            f"where: {error}; the columns are {', '.join(rows.column_names)}"
-        ) from error
-    if left.num_rows == 0:
+    left = rows_where(content, rows, where)
+    if len(left) == 0:
         raise errors.ConfigError(
             f"no episode of {count} satisfies the filters: none is left with where={where}"
         )
     return left
 
 
-def _present(rows: pyarrow.Table, column: str) -> str:
+def rows_where(
+    content: LazyTable, rows: NDArray[np.int64], where: pyarrow.compute.Expression
+) -> NDArray[np.int64]:
+    """Returns the rows that satisfy an expression on any columns; ConfigError for others."""
+    try:
+        return _rows_with(content, rows, where, _columns_of(where))
+    except pyarrow.ArrowInvalid as error:
+        raise errors.ConfigError(
+            f"where: {error}; the columns are {', '.join(content.names)}"
+        ) from error
+
+
+def _rows_with(
+    content: LazyTable,
+    rows: NDArray[np.int64],
+    expression: pyarrow.compute.Expression,
+    names: Sequence[str],
+) -> NDArray[np.int64]:
+    is_kept = np.zeros(content.num_rows, np.bool_)
+    for part in content.pieces(names, ascending(rows)):
+        end = part.first + part.content.num_rows
+        numbered = part.content.append_column(
+            _NUMBER, pyarrow.array(np.arange(part.first, end))
+        )
+        is_kept[np.asarray(numbered.filter(expression).column(_NUMBER))] = True
+    return rows[is_kept[rows]]
+
+
+def _columns_of(expression: pyarrow.compute.Expression) -> list[str]:
+    """Returns the columns that an expression needs: without them it cannot be evaluated."""
+    nothing = table.EPISODE_SCHEMA.empty_table()
+    nothing.filter(expression)
+    names = []
+    for name in nothing.column_names:
+        try:
+            nothing.drop_columns([name]).filter(expression)
+        except pyarrow.ArrowInvalid:
+            names.append(name)
+    # An expression without columns is true of all rows or of none; any column counts them.
+    return names or ["steps"]
+
+
+def _present(content: LazyTable, rows: NDArray[np.int64], column: str) -> str:
     """Returns a sentence with the values that rows have in a column."""
-    values = rows.column(column).drop_null()
+    values = content.columns([column], rows).column(column).drop_null()
     if len(values) == 0:
         return f"{column} is unknown in all of them"
     if column in ("mmr", "opponent_mmr", "steps"):

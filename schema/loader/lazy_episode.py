@@ -1,18 +1,17 @@
 """One episode of a dataset, whose arrays are read when they are asked for.
 
-In: a row of the episode table, and a reader. Out: any arrays of any steps, and the episode's
+In: the episode's number, and a reader. Out: any arrays of any steps, and the episode's
 metadata. Must not know which other episodes there are, or how batches are made.
 """
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import overload
 
 import numpy as np
-import pyarrow
 from numpy.typing import NDArray
 
-from starmill.schema import episode, errors, table
+from starmill.schema import episode, errors
 from starmill.schema.episode import Arrays, EpisodeMeta, InMemoryEpisode
 from starmill.schema.loader import batch_options
 from starmill.schema.loader.windows import WindowReader
@@ -36,19 +35,19 @@ class Episode:
     def __init__(
         self,
         number: int,
-        row: pyarrow.Table,
+        find_meta: Callable[[int], EpisodeMeta],
         reader: WindowReader,
         specs: Mapping[str, ArraySpec],
     ) -> None:
         self.number = number
-        self._row = row
+        self._find_meta = find_meta
         self._reader = reader
         self._specs = specs
 
     @functools.cached_property
     def meta(self) -> EpisodeMeta:
         """Returns what is known of the episode without decoding it."""
-        return table.metas(self._row)[0]
+        return self._find_meta(self.number)
 
     # Without this, Python would iterate by calling episode[0], episode[1] and so on.
     __iter__ = None

@@ -1,90 +1,23 @@
 """Reads any steps of any episode, by range reads, into buffers of the caller.
 
-In: where the episodes are (columns of the table, as arrays). Out: the arrays of some steps. Each
+In: where the episodes are (`episode_index`). Out: the arrays of some steps. Each
 record is checked: its crc32c, zstd's checksum, and whether it is the expected chunk of the
 expected episode. Only a few decoded headers and chunks are kept, so memory does not depend on
 the lengths of the episodes. Must not know how steps are chosen.
 """
 
 import collections
-import dataclasses
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-import pyarrow
 from numpy.typing import NDArray
 
 from starmill.schema import codec, errors, shards, storage
+from starmill.schema.loader.episode_index import EpisodeIndex
 from starmill.schema.settings import ConverterSettings
 
-# The arrays that `EpisodeIndex.share` writes.
-_SHARED = ("ids", "steps", "outcome", "shard", "offsets", "begins")
 # How many headers and chunks a reader keeps; a header takes about 400 kB, a chunk 100 kB.
 HEADERS, CHUNKS = 64, 64
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class EpisodeIndex:
-    """Where the E episodes of a table are, in the order of its rows.
-
-    The index of all ladder games has a gigabyte of offsets, so processes share one copy (see
-    `share`).
-
-    Attributes:
-        ids: episode_id, ASCII, shape [E].
-        steps: T of each episode, shape [E].
-        outcome: of each episode, shape [E].
-        shard_names: the file names of the shards.
-        shard: the shard of each episode, a number into `shard_names`, shape [E].
-        offsets: where the records of all episodes begin and end in their shards, in bytes. The R
-            records of episode e have the R + 1 offsets[begins[e] : begins[e + 1]].
-        begins: where each episode's offsets begin, shape [E + 1].
-    """
-
-    ids: NDArray[np.bytes_]
-    steps: NDArray[np.int64]
-    outcome: NDArray[np.int32]
-    shard_names: tuple[str, ...]
-    shard: NDArray[np.int64]
-    offsets: NDArray[np.int64]
-    begins: NDArray[np.int64]
-
-    @classmethod
-    def from_table(cls, content: pyarrow.Table) -> "EpisodeIndex":
-        """Returns the index of an episode table, which may be filtered."""
-        lists = content.column("offsets").combine_chunks()
-        if isinstance(lists, pyarrow.ChunkedArray):
-            lists = pyarrow.concat_arrays(lists.chunks)
-        encoded = content.column("shard").combine_chunks().dictionary_encode()
-        if isinstance(encoded, pyarrow.ChunkedArray):
-            encoded = pyarrow.concat_arrays(encoded.chunks)
-        return cls(
-            ids=np.array(content.column("episode_id").to_pylist(), np.bytes_),
-            steps=np.asarray(content.column("steps"), np.int64),
-            outcome=np.asarray(content.column("outcome"), np.int32),
-            shard_names=tuple(encoded.dictionary.to_pylist()),
-            shard=np.asarray(encoded.indices, np.int64),
-            offsets=np.asarray(lists.values, np.int64),
-            begins=np.asarray(lists.offsets, np.int64),
-        )
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    def share(self, folder: Path) -> None:
-        """Writes the arrays to files, which other processes map with `shared`."""
-        for name in _SHARED:
-            np.save(folder / f"{name}.npy", getattr(self, name))
-
-    @classmethod
-    def shared(cls, folder: Path, shard_names: tuple[str, ...]) -> "EpisodeIndex":
-        """Returns the index whose arrays `share` wrote, mapped into memory."""
-        arrays = {
-            name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in _SHARED
-        }
-        return cls(shard_names=shard_names, **arrays)
 
 
 class WindowReader:

@@ -35,8 +35,8 @@ def run(args: argparse.Namespace) -> int:
     def count() -> None:
         done[0] += 1
 
-    shared = set(first.table.column("episode_id").to_pylist()) & set(
-        second.table.column("episode_id").to_pylist()
+    shared = set(first.column("episode_id").to_pylist()) & set(
+        second.column("episode_id").to_pylist()
     )
     with progress.Progress("diff", len(shared), "episodes", lambda: done[0]):
         outcome = differences.compare(first, second, count)

@@ -6,8 +6,9 @@ import pytest
 
 import starmill
 from starmill.schema import episode, specs
-from starmill.schema.loader import batch_options, batches, compact, samplers, windows
+from starmill.schema.loader import batch_options, batches, compact, samplers
 from starmill.schema.loader.batch_options import BatchOptions
+from starmill.schema.loader.episode_index import EpisodeIndex
 from tests.factories import records
 
 KEYS = ("player", "action/delay", "action/unit_tags", "camera", "raw_units")
@@ -42,7 +43,7 @@ def plan_of(opened, **overrides):
 
 
 def maker_of(opened, plan):
-    index = windows.EpisodeIndex.from_table(opened.table)
+    index = EpisodeIndex.from_table(opened.table)
     return batches.BatchMaker(plan, opened.settings, index, opened.url)
 
 

@@ -13,7 +13,8 @@ from starmill.schema import (
     storage,
 )
 from starmill.schema.loader import windows
-from starmill.schema.loader.dataset import checked_file
+from starmill.schema.loader.episode_index import EpisodeIndex
+from starmill.schema.loader.lazy_table import checked_file
 from tests.factories import records
 
 
@@ -31,7 +32,7 @@ def tiny(tmp_path_factory):
 
 def test_every_flipped_byte_of_a_shard_is_noticed_and_named(tiny, monkeypatch):
     opened = starmill.open_dataset(str(tiny))
-    index = windows.EpisodeIndex.from_table(opened.table)
+    index = EpisodeIndex.from_table(opened.table)
     (name,) = index.shard_names
     data = (tiny / name).read_bytes()
     flipped = -1

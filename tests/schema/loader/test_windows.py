@@ -6,6 +6,7 @@ import pytest
 import starmill
 from starmill.schema import codec, errors, storage
 from starmill.schema.loader import windows
+from starmill.schema.loader.episode_index import EpisodeIndex
 from tests.factories import records
 
 KEYS = ("game_loop", "player", "action/delay", "raw_units")
@@ -26,42 +27,11 @@ def opened(tmp_path_factory, originals):
 
 @pytest.fixture
 def index(opened):
-    return windows.EpisodeIndex.from_table(opened.table)
+    return EpisodeIndex.from_table(opened.table)
 
 
 def reader_of(opened, index):
     return windows.WindowReader(opened.url, records.SMALL, index)
-
-
-def test_the_index_says_what_the_table_says(opened, index):
-    assert len(index) == 4
-    for number, row in enumerate(opened.table.to_pylist()):
-        assert index.ids[number].decode() == row["episode_id"]
-        assert index.steps[number] == row["steps"]
-        assert index.outcome[number] == row["outcome"]
-        assert index.shard_names[index.shard[number]] == row["shard"]
-        begin, end = index.begins[number : number + 2]
-        assert index.offsets[begin:end].tolist() == row["offsets"]
-
-
-def test_the_index_of_some_episodes_has_only_their_rows(opened):
-    part = opened.table.take([3, 1])
-    for content in (part, opened.table.slice(1, 2)):
-        index = windows.EpisodeIndex.from_table(content)
-        rows = content.to_pylist()
-        assert [name.decode() for name in index.ids] == [r["episode_id"] for r in rows]
-        for number, row in enumerate(rows):
-            begin, end = index.begins[number : number + 2]
-            assert index.offsets[begin:end].tolist() == row["offsets"]
-            assert index.shard_names[index.shard[number]] == row["shard"]
-
-
-def test_a_shared_index_is_the_same(index, tmp_path):
-    index.share(tmp_path)
-    other = windows.EpisodeIndex.shared(tmp_path, index.shard_names)
-    assert other.shard_names == index.shard_names
-    for name in ("ids", "steps", "outcome", "shard", "offsets", "begins"):
-        np.testing.assert_array_equal(getattr(other, name), getattr(index, name))
 
 
 def test_any_window_is_a_slice_of_the_original(opened, index, originals):

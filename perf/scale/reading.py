@@ -1,0 +1,86 @@
+"""Opening a dataset of 2.8 million episodes: memory, core seconds, and the size of a pickle."""
+
+import os
+import pickle
+
+from perf.row import Row
+from perf.scale import bounds, plain_table, synthetic_dataset
+from starmill.schema.loader import dataset
+from tests.factories import records
+
+_MOST_MB = 500.0
+_MOST_PICKLED_KB = 100.0
+# Opening must take at most this share of the plain way's core seconds.
+_MOST_SHARE = 0.1
+_FILTERS = {"mmr_above": 6200, "outcome": 1}
+# A tenth shows the same faults ten times as fast: STARMILL_SCALE_EPISODES=280000.
+EPISODES = int(os.environ.get("STARMILL_SCALE_EPISODES", synthetic_dataset.EPISODES))
+
+
+def _folder() -> str:
+    return str(synthetic_dataset.cached(bounds.folder(), EPISODES))
+
+
+def _warm_up() -> None:
+    """Opens a tiny dataset, so that imports are not part of a measurement."""
+    tiny = str(bounds.folder() / "tiny")
+    records.dataset(tiny)
+    dataset.open_dataset(tiny, mmr_above=0, outcome=[1, 0, -1])
+
+
+def opening() -> list[Row]:
+    """Measures `open_dataset` with filters, and the plain way in the same process after it."""
+    folder = _folder()
+    _warm_up()
+    bounds.reset_peak()
+    began = bounds.core_seconds()
+    opened = dataset.open_dataset(folder, **_FILTERS)
+    ours, megabytes = bounds.core_seconds() - began, bounds.peak_mb()
+    bounds.reset_peak()
+    began = bounds.core_seconds()
+    plain = plain_table.open_table(folder, **_FILTERS)
+    plainly, plain_megabytes = bounds.core_seconds() - began, bounds.peak_mb()
+    if plain.num_rows != len(opened):
+        raise AssertionError(f"{len(opened)} episodes, the plain way {plain.num_rows}")
+    name = f"open {EPISODES:,} episodes"
+    return [
+        Row(
+            name=f"{name}: memory",
+            unit="MB",
+            ours=megabytes,
+            peer=plain_megabytes,
+            peer_name="whole table",
+            ratio=plain_megabytes / megabytes,
+            floor=_MOST_MB,
+            ok=megabytes <= _MOST_MB,
+        ),
+        Row(
+            name=f"{name}: core seconds",
+            unit="s",
+            ours=ours,
+            peer=plainly,
+            peer_name="whole table",
+            ratio=plainly / ours,
+            floor=1 / _MOST_SHARE,
+            ok=ours <= _MOST_SHARE * plainly,
+        ),
+    ]
+
+
+def windows() -> list[Row]:
+    """Measures the windows of all episodes: the index, and its pickle."""
+    folder = _folder()
+    _warm_up()
+    bounds.reset_peak()
+    began = bounds.core_seconds()
+    source = dataset.open_dataset(folder).windows(rollout=64)
+    data = pickle.dumps(source)
+    seconds, megabytes = bounds.core_seconds() - began, bounds.peak_mb()
+    if len(pickle.loads(data)) != len(source):
+        raise AssertionError("the pickled windows are others")
+    name = f"windows of {EPISODES:,} episodes"
+    return [
+        bounds.at_most(f"{name}: pickle", "kB", len(data) / 1000, _MOST_PICKLED_KB),
+        bounds.at_most(f"{name}: memory", "MB", megabytes, None),
+        bounds.at_most(f"{name}: core seconds", "s", seconds, None),
+    ]
