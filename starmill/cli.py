@@ -49,7 +49,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "export": ("export", "export a dataset in another layout: alphastar, rlds, npz"),
     "report": (
         "pages.report",
-        "write an HTML page about a dataset, with an episode viewer",
+        "write an HTML page: a dataset, a run, or two of a kind side by side",
     ),
     "convert": ("convert", "convert captured observations to arrays"),
     "train": ("train", "train an agent on a dataset"),

@@ -43,6 +43,7 @@ def _main(content: report.Report, folder: Path) -> str:
     return string.Template(_asset("report.html")).substitute(
         results=_results_table(content),
         notes=_notes(content.lines),
+        comparable=html.escape(report.comparable_text(content)),
         ratings=_rating_chart(content.lines),
         matrix=_matrix(content),
         race_matrix=_race_matrix(content),
@@ -243,8 +244,10 @@ def _play(played: play.Play) -> str:
         parts.append(
             f'<h2>How they play</h2><p class="note">{html.escape(play.HEADINGS_TEXT)}</p>'
             f'<div class="card wide">{table}</div>'
-            f"<details><summary>refused commands by kind</summary>{refusals}</details>"
-            f"<details><summary>minute by minute</summary>{minutes}</details>"
+            f"<details><summary>refused commands by kind</summary>"
+            f'<div class="wide">{refusals}</div></details>'
+            f"<details><summary>minute by minute</summary>"
+            f'<div class="wide">{minutes}</div></details>'
         )
     if played.pairs:
         pairs = _plain_table(play.PAIR_HEADINGS, play.pair_rows(played), "adjudicated")
@@ -283,6 +286,6 @@ def _games(content: report.Report, folder: Path) -> str:
     head = "".join(f"<th>{name}</th>" for name in headings)
     return (
         f"<h2>Games</h2><details><summary>all {len(rows):,} games</summary>"
-        f'<table class="plain" id="games"><thead><tr>{head}</tr></thead>'
-        f"<tbody>{''.join(rows)}</tbody></table></details>"
+        f'<div class="wide"><table class="plain" id="games"><thead><tr>{head}</tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table></div></details>"
     )

@@ -192,7 +192,8 @@ def markdown(report: Report) -> str:
     """Returns the report as Markdown: results, win matrix, by race, lengths, the paper's table."""
     out = [f"# {report.title}", ""]
     out += [f"- {name}: {text}" for name, text in report.about]
-    out += ["", "## Results", "", *_markdown_table(HEADINGS, table_rows(report.lines))]
+    out += ["", "## Results", "", comparable_text(report), ""]
+    out += [*_markdown_table(HEADINGS, table_rows(report.lines))]
     notes = [f"- {x.agent}: {note}" for x in report.lines for note in x.notes]
     out += ["", *notes] if notes else []
     agents = report.table.agents
@@ -241,6 +242,17 @@ PAPER_TEXT = (
     "the embedded game, or from other opponents, are not comparable with them."
 )
 PAPER_HEADINGS = ("Agent", "Robustness", "Elo", "vs very_hard", "vs very_hard by Elo")
+
+
+def comparable_text(report: Report) -> str:
+    """Returns what the ratings compare with, to be read before them."""
+    engines = sorted({game.engine for game in report.games})
+    if any(engine.startswith("skirmish") for engine in engines):
+        return (
+            "These games were played on the embedded game. The ratings are not comparable with "
+            "the paper's, nor with any of StarCraft II."
+        )
+    return "Ratings compare only with those that have the same anchor and opponents."
 
 
 def paper_rows() -> list[tuple[str, ...]]:

@@ -26,7 +26,7 @@ SAMPLE = 64
 # The viewer holds whole episodes, so their number alone does not bound the page's size.
 PAGE_BYTES = 9_500_000
 # Episodes, and steps of each, that are encoded to measure what a field costs.
-_FIELD_EPISODES, _FIELD_STEPS = 2, 320
+_FIELD_EPISODES, _FIELD_STEPS = 2, 96
 
 
 def write_report(dataset: Dataset, out: Path, *, shown: int = 6) -> int:
@@ -38,13 +38,19 @@ def write_report(dataset: Dataset, out: Path, *, shown: int = 6) -> int:
         shown: how many episodes the viewer gets; fewer if the page would exceed PAGE_BYTES.
     """
     order = _by_hash(dataset)
-    numbers = statistics.gather(
-        dataset.table.to_pylist(),
-        (_sample(dataset[number]) for number in order[:SAMPLE]),
-    )
     games = _games(dataset, order, shown)
-    text = page.render(summary(dataset, order), numbers, games, dataset.settings)
+    text = page.render(
+        summary(dataset, order), numbers(dataset), games, dataset.settings
+    )
     return storage.write(str(out), text.encode("utf-8")).size_bytes
+
+
+def numbers(dataset: Dataset) -> statistics.Statistics:
+    """Returns the statistics of a dataset, some of them of SAMPLE episodes."""
+    return statistics.gather(
+        dataset.table.to_pylist(),
+        (_sample(dataset[number]) for number in _by_hash(dataset)[:SAMPLE]),
+    )
 
 
 def summary(dataset: Dataset, order: list[int]) -> page.Summary:
