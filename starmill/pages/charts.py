@@ -124,7 +124,13 @@ def bars(rows: Sequence[tuple[str, float, str]]) -> str:
 
 
 class _Scale(NamedTuple):
-    """The y axis of a chart: `bottom` and `top` are the first and the last of `marks`."""
+    """The y axis of a chart.
+
+    Attributes:
+        bottom: the lowest number that is drawn.
+        top: the highest.
+        marks: numbers beside the axis, ascending; bottom and top are among them.
+    """
 
     bottom: float
     top: float

@@ -90,10 +90,8 @@ def _kind(source: str) -> str:
 def _page(args: argparse.Namespace, kind: str) -> str:
     # Imported here, because a dataset's own page needs none of it.
     room = importlib.import_module(f"starmill.benchmark.comparisons.{kind}s")
-    if kind == "dataset":
-        sources = [_opened(args, args.source), _opened(args, args.other)]
-    else:
-        sources = [Path(one) for one in (args.source, args.other) if one is not None]
+    names = [one for one in (args.source, args.other) if one is not None]
+    sources = [_opened(args, n) if kind == "dataset" else Path(n) for n in names]
     if kind == "evaluation" and len(sources) < 2:
         raise errors.ConfigError(
             f"{args.source}: an evaluation has a report already, {args.source}/report.html; "
