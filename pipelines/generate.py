@@ -28,13 +28,13 @@ from starmill.pipelines import (
 )
 from starmill.pipelines.inputs import packs, sources
 from starmill.pipelines.jobs import failures
+from starmill.pipelines.joining import finishing
 from starmill.schema import (
     assembly,
     codec,
     errors,
     manifest,
     registry,
-    shards,
     storage,
     table,
 )
@@ -116,15 +116,17 @@ class Outcome:
     Attributes:
         plan: what was to be done.
         manifest: of the finished dataset.
-        quarantine: the selected sides that failed.
-        unselected: the sides of selected replays that the selection leaves out.
+        failed: reason -> selected sides that failed.
+        examples: the first of them, with the reason as a sentence.
+        unselected: sides of selected replays that the selection leaves out.
         counters: of Beam; empty if the dataset was finished before.
     """
 
     plan: plan.BuildPlan
     manifest: manifest.Manifest
-    quarantine: tuple[table.QuarantineRow, ...]
-    unselected: tuple[table.UnselectedRow, ...]
+    failed: Mapping[str, int]
+    examples: tuple[table.QuarantineRow, ...]
+    unselected: int
     counters: Mapping[str, int]
 
 
@@ -215,65 +217,39 @@ def run(
     """
     finished = _finished(request, build_plan)
     if finished is not None:
-        return Outcome(
-            plan=build_plan,
-            manifest=finished,
-            **assembly.read_left_out(request.output, finished)._asdict(),
-            counters={},
-        )
+        return _outcome_of(build_plan, finished, request.output)
     target = work_folder.Target(
         request.work_folder, request.output, build_plan.digest, token
     )
     with watch(build_plan):
         counters = _run_beam(request, build_plan, target, options)
-    results = _shard_results(target, build_plan)
-    quarantine = [row for result in results for row in result.quarantine]
-    placed = [row for result in results for row in result.placed]
-    unselected = [row for result in results for row in result.unselected]
-    check_sides(plan.sides(target.plan_url), placed, quarantine, unselected)
-    entries = [result.entry for result in results if result.entry is not None]
+    summary = finishing.read_summary(target)
+    check_summary(build_plan, summary)
     build = assembly.Build(
         name=request.name,
         version=request.version,
         engine=engine_name(build_plan),
         settings=request.config.settings,
         selection=request.selection.to_json(),
-        replay_ids=build_plan.replay_ids,
+        replay_set=build_plan.replay_set,
     )
     with work_folder.reported(f"{request.output}: cannot be written"):
         if token:
             claims.check(request.output, token)
-        output_folder.remove_leftovers(request.output, entries)
-        output_folder.check_sizes(request.output, entries)
-        content = assembly.finish(
-            request.output, build, entries, placed, quarantine, unselected
+        output_folder.check_and_clean(request.output, summary.entries)
+        content = assembly.complete(
+            request.output, build, summary.entries, summary.tables
         )
         if not request.keep_work:
             work_folder.remove(request.work_folder)
     return Outcome(
         plan=build_plan,
         manifest=content,
-        quarantine=tuple(quarantine),
-        unselected=tuple(unselected),
+        failed=summary.failed,
+        examples=summary.examples,
+        unselected=summary.unselected,
         counters=counters,
     )
-
-
-def _shard_results(
-    target: work_folder.Target, build_plan: plan.BuildPlan
-) -> list[work_folder.ShardResult]:
-    results, missing = [], []
-    for name in build_plan.replays_by_shard:
-        result = work_folder.read_shard_result(target, name)
-        if result is None:
-            missing.append(name)
-        else:
-            results.append(result)
-    if missing:
-        raise errors.FormatError(
-            f"{target.work}: shards were not finished: {missing[:3]}; run the command again"
-        )
-    return results
 
 
 def engine_name(build_plan: plan.BuildPlan) -> str:
@@ -283,41 +259,50 @@ def engine_name(build_plan: plan.BuildPlan) -> str:
     return build_plan.engine
 
 
-def check_sides(
-    planned: plan.Sides,
-    placed: Sequence[shards.Placed],
-    quarantine: Sequence[table.QuarantineRow],
-    unselected: Sequence[table.UnselectedRow],
-) -> None:
-    """Checks that every side of every selected replay is accounted for exactly once.
+def _outcome_of(
+    build_plan: plan.BuildPlan, content: manifest.Manifest, folder: str
+) -> Outcome:
+    """Returns the outcome of a build that was finished before."""
+    left_out = assembly.read_left_out(folder, content)
+    return Outcome(
+        plan=build_plan,
+        manifest=content,
+        failed=collections.Counter(row.reason for row in left_out.quarantine),
+        examples=left_out.quarantine[: finishing.EXAMPLES],
+        unselected=len(left_out.unselected),
+        counters={},
+    )
 
-    By replay and player, not by number: as many sides of other replays would not do.
+
+def check_summary(build_plan: plan.BuildPlan, summary: finishing.Summary) -> None:
+    """Checks that all shards are finished, and that no side of a selected replay was lost.
+
+    Each shard's sides were compared one by one when it was joined.
     """
-    episodes = [(row.meta.replay_id, row.meta.player_id) for row in placed]
-    failures = [(row.replay_id, row.player_id) for row in quarantine]
-    left_out = [(row.replay_id, row.player_id) for row in unselected]
-    problems = []
-    for what, actual, expected in (
-        ("episodes and failures", [*episodes, *failures], planned.selected),
-        ("sides that the selection leaves out", left_out, planned.unselected),
-    ):
-        counts = collections.Counter(actual)
-        twice = [side for side in counts if counts[side] > 1]
-        problems += [
-            f"{what} {word}: {len(sides)}, such as {_side(min(sides, key=str))}"
-            for word, sides in (
-                ("missing", expected - set(counts)),
-                ("of other replays", set(counts) - expected),
-                ("counted twice", twice),
-            )
-            if sides
-        ]
+    missing = sorted(set(build_plan.replays_by_shard) - set(summary.names))
+    if missing:
+        raise errors.FormatError(
+            f"shards were not finished: {missing[:3]}; run the command again"
+        )
+    tables = summary.tables
+    facts = {
+        "shards": (len(summary.names), len(build_plan.replays_by_shard)),
+        "episodes and failures": (
+            tables.episodes + tables.quarantined,
+            build_plan.sides,
+        ),
+        "sides that the selection leaves out": (
+            summary.unselected,
+            sum(build_plan.unselected.values()),
+        ),
+    }
+    problems = [
+        f"{what}: expected {expected:,}, found {actual:,}"
+        for what, (actual, expected) in facts.items()
+        if actual != expected
+    ]
     if problems:
         raise errors.SpecError("; ".join(problems))
-
-
-def _side(side: tuple[str, int | None]) -> str:
-    return f"{side[0]}-{side[1]}"
 
 
 def _run_beam(
@@ -332,7 +317,7 @@ def _run_beam(
     on_dataflow = "Dataflow" in (beam_options.view_as(StandardOptions).runner or "")
     stages.build(
         pipeline,
-        groups=build_plan.groups,
+        files=build_plan.files,
         target=target,
         pool_config=request.pool,
         config=request.config,
@@ -375,7 +360,7 @@ def _finished(request: Request, build_plan: plan.BuildPlan) -> manifest.Manifest
     facts = {
         "the replays": (
             content.replay_set,
-            manifest.replay_set_digest(set(build_plan.replay_ids)),
+            build_plan.replay_set,
         ),
         "the selection": (content.selection, request.selection.to_json()),
         "the settings": (content.settings, request.config.settings),

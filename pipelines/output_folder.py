@@ -63,24 +63,24 @@ def is_ours(name: str) -> bool:
     )
 
 
-def remove_leftovers(output: str, entries: Sequence[shards.ShardEntry]) -> None:
-    """Deletes what interrupted runs of this build left in the output.
+def check_and_clean(output: str, entries: Sequence[shards.ShardEntry]) -> None:
+    """Checks that all shards are there, and deletes what interrupted runs left beside them.
 
-    These are temporary files, and shards of an earlier list of replays.
+    The latter are temporary files, and shards of an earlier list of replays. A listing tells, with
+    one request for a thousand files. Raises ShardCorrupt if a shard is missing or if another
+    process has replaced it since it was joined.
     """
-    current = {entry.name for entry in entries}
-    for name in storage.names(output):
-        is_temporary = storage.temporary_target(name) is not None and is_ours(name)
-        if is_temporary or (shards.is_shard_name(name) and name not in current):
-            storage.delete(storage.join(output, name))
-
-
-def check_sizes(output: str, entries: Sequence[shards.ShardEntry]) -> None:
-    """Checks that no other process has replaced a shard since it was joined."""
+    sizes = storage.sizes(output)
     for entry in entries:
-        size = storage.size_bytes(storage.join(output, entry.name))
+        size = sizes.get(entry.name)
         if size != entry.size_bytes:
             raise errors.ShardCorrupt(
                 f"{output}/{entry.name}: expected {entry.size_bytes:,} bytes, found "
-                f"{size:,}; another process wrote it. Run the command again"
+                f"{'no file' if size is None else f'{size:,}'}; another process changed "
+                "it. Run the command again"
             )
+    current = {entry.name for entry in entries}
+    for name in sizes:
+        is_temporary = storage.temporary_target(name) is not None and is_ours(name)
+        if is_temporary or (shards.is_shard_name(name) and name not in current):
+            storage.delete(storage.join(output, name))

@@ -1,20 +1,25 @@
 """The stages of the Beam job. Each stage calls one function and counts.
 
-    row group -> WorkItem -> (shard, PartRef) -> grouped by shard -> shard's name
+    file of the work list -> Packet -> (shard, ShardPart) -> grouped by shard -> shard's name
+    -> grouped by the hundred -> group's name -> all groups -> the summary
 
-Only names and small rows travel through Beam. The stage that plays a replay writes its part;
-the stage that joins a shard reads the parts.
+Only names and places travel through Beam. The stage that plays a packet reads its replays from the
+work list, writes their parts, and joins the shard whose last packet it is. The later stages join what
+is left, and merge the rows of the tables.
 """
 
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import apache_beam as beam
 from apache_beam.metrics.metric import Metrics
 
 from starmill.engines import pool
 from starmill.engines.replays import replay_file
-from starmill.pipelines import episode_maker, plan, work_folder
+from starmill.pipelines import episode_maker, work_folder
 from starmill.pipelines.inputs import packs
+from starmill.pipelines.joining import finishing, joining
+from starmill.pipelines.planning import packets
 from starmill.schema import errors, storage
 from starmill.schema.reasons import RejectReason
 
@@ -25,43 +30,84 @@ def count(name: str, by: int = 1) -> None:
 
 
 class ReadPlan(beam.DoFn):
-    """Number of a row group of the work list -> its WorkItems."""
+    """Number of a file of the work list -> where its packets are."""
 
-    def __init__(self, url: str) -> None:
-        self._url = url
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
 
-    def process(self, group: int) -> Iterator[plan.WorkItem]:
-        """Yields the replays of one row group."""
-        yield from plan.items(self._url, group)
+    def process(self, number: int) -> Iterator[packets.Packet]:
+        """Yields the packets of one file."""
+        yield from packets.packets_of(self._folder, number)
 
 
-class PlayReplay(beam.DoFn):
-    """WorkItem -> (shard's name, PartRef); writes the replay's part."""
+class ShardPart(NamedTuple):
+    """What a packet tells the stage that joins its shard.
+
+    Attributes:
+        file: number of the work list's file that has the shard's packets.
+        begin: first byte of the shard's packets.
+        end: one after their last byte.
+        is_joined: whether this packet was the shard's last, and the shard is joined.
+    """
+
+    file: int
+    begin: int
+    end: int
+    is_joined: bool
+
+
+class PlayPacket(beam.DoFn):
+    """Packet -> (shard's name, ShardPart); writes the parts of its replays.
+
+    The packet that is a shard's last joins the shard. Nothing waits for other shards.
+    """
 
     def __init__(
         self,
-        work: str,
+        target: work_folder.Target,
         pool_config: pool.PoolConfig,
         config: episode_maker.MakerConfig,
         password: packs.Password = None,
     ) -> None:
-        self._work = work
+        self._target = target
+        self._work = target.work
         self._pool_config = pool_config
         self._config = config
         self._password = password
         self._pool: pool.Pool | None = None
 
-    def process(self, item: plan.WorkItem) -> Iterator[tuple[str, work_folder.PartRef]]:
-        """Plays one replay, unless its part exists or its episodes are reused."""
+    def process(self, packet: packets.Packet) -> Iterator[tuple[str, ShardPart]]:
+        """Plays the replays of one packet, unless their parts exist or they are reused."""
+        packet = packets.Packet(*packet)
+        items = packets.read(
+            self._target.plan_folder, packet.file, packet.begin, packet.end
+        )
+        # Not `all(...)` of a generator, which would end with the first failure.
+        are_settled = [self._settle(item) for item in items]
+        is_joined = False
+        if all(are_settled) and work_folder.mark_done(self._target, packet):
+            join(
+                self._target,
+                packet.shard,
+                packets.read_shard(self._target.plan_folder, packet),
+            )
+            is_joined = True
+        yield (
+            packet.shard,
+            ShardPart(packet.file, packet.shard_begin, packet.shard_end, is_joined),
+        )
+
+    def _settle(self, item: packets.WorkItem) -> bool:
+        """Returns whether nothing about a replay will change, now or in another run."""
         if item.reused:
             count("replays_reused")
-        elif work_folder.is_done(self._work, item):
+            return True
+        if work_folder.is_done(self._work, item):
             count("replays_done_before")
-        else:
-            self._play(item)
-        yield item.shard, work_folder.ref_from_item(item)
+            return True
+        return self._play(item)
 
-    def _play(self, item: plan.WorkItem) -> None:
+    def _play(self, item: packets.WorkItem) -> bool:
         # Not in `setup`, because a worker with nothing to play needs no game.
         if self._pool is None:
             self._pool = pool.open_shared(self._pool_config)
@@ -82,6 +128,7 @@ class PlayReplay(beam.DoFn):
         count("games_started", self._pool.newly_started())
         for row in result.quarantine:
             count(f"quarantined_{row.reason}")
+        return work_folder.is_settled(result.quarantine)
 
     def teardown(self) -> None:
         """Returns the games to the shared pool."""
@@ -90,7 +137,9 @@ class PlayReplay(beam.DoFn):
             self._pool = None
 
 
-def _unreadable(item: plan.WorkItem, error: errors.ReplayError) -> episode_maker.Result:
+def _unreadable(
+    item: packets.WorkItem, error: errors.ReplayError
+) -> episode_maker.Result:
     rows = [episode_maker.quarantine_row(item.row, side, error) for side in item.sides]
     return episode_maker.Result(episodes=(), quarantine=tuple(rows))
 
@@ -115,39 +164,80 @@ def read_replay(source: str, password: packs.Password = None) -> bytes:
         ) from error
 
 
+def join(
+    target: work_folder.Target, name: str, items: Iterable[packets.WorkItem]
+) -> None:
+    """Joins a shard and counts it."""
+    items = list(items)
+    refs = [joining.ref_from_item(item) for item in items]
+    result = joining.join_shard(target, name, refs)
+    joining.check_sides(items, result)
+    count("shards")
+    count("shard_episodes", result.episodes.num_rows)
+
+
 class JoinShard(beam.DoFn):
-    """(shard's name, PartRefs) -> the shard's name; writes the shard."""
+    """(shard's name, ShardParts) -> (group, shard's name); joins the shard if no packet has."""
 
     def __init__(self, target: work_folder.Target) -> None:
         self._target = target
 
     def process(
-        self, group: tuple[str, Iterable[work_folder.PartRef]]
-    ) -> Iterator[str]:
-        """Joins the parts of one shard."""
-        name, refs = group
-        ordered = [work_folder.PartRef(*ref) for ref in refs]
-        result = work_folder.join_shard(self._target, name, ordered)
-        count("shards")
-        count("shard_episodes", len(result.placed))
+        self, group: tuple[str, Iterable[ShardPart]]
+    ) -> Iterator[tuple[str, str]]:
+        """Joins one shard."""
+        name, values = group
+        parts = [ShardPart(*value) for value in values]
+        if not any(part.is_joined for part in parts):
+            file, begin, end, _ = parts[0]
+            join(
+                self._target,
+                name,
+                packets.read(self._target.plan_folder, file, begin, end),
+            )
+        yield finishing.group_of(name), name
+
+
+class MergeRows(beam.DoFn):
+    """(group, names of shards) -> group; writes their rows as one file."""
+
+    def __init__(self, target: work_folder.Target) -> None:
+        self._target = target
+
+    def process(self, group: tuple[str, Iterable[str]]) -> Iterator[str]:
+        """Merges the rows of one group of shards."""
+        name, names = group
+        finishing.merge(self._target, name, names)
         yield name
+
+
+class WriteTables(beam.DoFn):
+    """All groups -> the address of the summary; writes the tables of the dataset."""
+
+    def __init__(self, target: work_folder.Target) -> None:
+        self._target = target
+
+    def process(self, element: tuple[None, Iterable[str]]) -> Iterator[str]:
+        """Writes the tables and the summary."""
+        finishing.finish(self._target, element[1])
+        yield self._target.summary
 
 
 def build(
     pipeline: beam.Pipeline,
     *,
-    groups: int,
+    files: int,
     target: work_folder.Target,
     pool_config: pool.PoolConfig,
     config: episode_maker.MakerConfig,
     password: packs.Password = None,
     min_ram: str | None = None,
 ) -> beam.pvalue.PCollection:
-    """Adds the job's stages to a pipeline and returns the names of finished shards.
+    """Adds the job's stages to a pipeline and returns the address of the summary.
 
     Args:
         pipeline: of Beam.
-        groups: row groups of the work list.
+        files: of the work list.
         target: the work folder, the dataset's folder, and whose they are.
         pool_config: how games are started and reused.
         config: how replays are played.
@@ -156,17 +246,22 @@ def build(
             machines by it; others would start a second set of workers for the hint.
     """
     play: beam.PTransform = beam.ParDo(
-        PlayReplay(target.work, pool_config, config, password)
+        PlayPacket(target, pool_config, config, password)
     )
     if min_ram is not None:
         play = play.with_resource_hints(min_ram=min_ram)
     return (
         pipeline
-        | "ListGroups" >> beam.Create(list(range(groups)))  # int
-        | "SpreadGroups" >> beam.Reshuffle()
-        | "ReadPlan" >> beam.ParDo(ReadPlan(target.plan_url))  # WorkItem
-        | "SpreadReplays" >> beam.Reshuffle()
-        | "PlayReplays" >> play  # (str, PartRef)
-        | "GroupByShard" >> beam.GroupByKey()  # (str, Iterable[PartRef])
-        | "JoinShards" >> beam.ParDo(JoinShard(target))  # str
+        | "ListFiles" >> beam.Create(list(range(files)))  # int
+        | "SpreadFiles" >> beam.Reshuffle()
+        | "ReadPlan" >> beam.ParDo(ReadPlan(target.plan_folder))  # Packet
+        | "SpreadPackets" >> beam.Reshuffle()
+        | "PlayPackets" >> play  # (str, ShardPart)
+        | "GroupByShard" >> beam.GroupByKey()  # (str, Iterable[ShardPart])
+        | "JoinShards" >> beam.ParDo(JoinShard(target))  # (str, str)
+        | "GroupShards" >> beam.GroupByKey()  # (str, Iterable[str])
+        | "MergeRows" >> beam.ParDo(MergeRows(target))  # str
+        | "NameGroups" >> beam.WithKeys(None)
+        | "GroupGroups" >> beam.GroupByKey()  # (None, Iterable[str])
+        | "WriteTables" >> beam.ParDo(WriteTables(target))  # str
     )

@@ -2,11 +2,15 @@
 
     job.json                the build's settings; a folder belongs to one build
     index-5b1c....parquet   the replays that were read; named by a digest of what was read
-    plan-90af....parquet    the replays to play; named by a digest of its content
+    plan-90af.../00000.packets           the replays to play (`planning.packets`); the folder is
+                            named by a digest of its content
     parts/ab/ab12...part    episodes of one replay (`schema.shards`)
     parts/ab/ab12...quarantine.json      the sides that failed; written before the part
-    shards/train-00000-of-00004.tfrecord-90af....json
+    done/train-00000-of-00004.tfrecord-90af.../1024   an empty file for each finished packet
+    shards/train-00000-of-00004.tfrecord-90af....parquet
                             a finished shard's rows for the tables; named by the plan, too
+    tables/train-00000-90af....parquet   the rows of many shards
+    summary-90af....json    what the manifest needs of all shards
 
 Every file has a deterministic name and deterministic bytes, and appears complete or not at
 all. So a build can skip what exists, no matter which process wrote it, or in which order.
@@ -16,22 +20,23 @@ still writes.
 
 import contextlib
 import dataclasses
-import hashlib
-import itertools
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from starmill.pipelines import claims, episode_maker, index, plan
+from starmill.pipelines import claims, episode_maker, index
+from starmill.pipelines.planning import packets
 from starmill.schema import errors, shards, storage, table
-from starmill.schema.episode import EpisodeMeta
 from starmill.schema.reasons import RejectReason
 
 _JOB = "job.json"
 _INDEX = re.compile(r"index-[0-9a-f]{16}\.parquet")
 _INDEX_PARTS = "index.parts"
-_SHARD = re.compile(r"shards/(.+)-[0-9a-f]{16}\.json")
+_SHARD = re.compile(r"shards/(.+)-[0-9a-f]{16}\.(json|parquet)")
+_TABLES = re.compile(r"tables/[a-z]+-\d{5}-[0-9a-f]{16}\.parquet")
+_MARK = re.compile(r"done/(.+)-[0-9a-f]{16}/\d+")
+_SUMMARY = re.compile(r"summary-[0-9a-f]{16}\.json")
 _PART = re.compile(r"parts/([0-9a-f]{2})/\1[0-9a-f]{62}\.(part|quarantine\.json)")
 # Failures that may not happen again: the game was missing, or the machine was too slow.
 _WORTH_ANOTHER_RUN = frozenset(
@@ -64,41 +69,6 @@ def reported(what: str) -> Iterator[None]:
 def _sentence(error: BaseException) -> str:
     text = getattr(error, "strerror", None) or str(error) or type(error).__name__
     return str(text).splitlines()[0]
-
-
-class PartRef(NamedTuple):
-    """A replay whose episodes are ready. This is all that travels through Beam.
-
-    Attributes:
-        replay_id: of the replay.
-        reused: JSON of where the extended dataset has the episodes; "" if they are in a part.
-        unselected: JSON of the rows of the sides that the selection leaves out; "" if none.
-    """
-
-    replay_id: str
-    reused: str
-    unselected: str
-
-
-def ref_from_item(item: plan.WorkItem) -> PartRef:
-    """Returns the reference of a work item that is played or reused."""
-    unselected = [
-        dataclasses.asdict(
-            table.UnselectedRow(
-                replay_id=item.row.replay_id,
-                player_id=side,
-                source=item.row.file_stem,
-                reason=reason,
-            )
-        )
-        for side, reason in item.unselected
-    ]
-    reused = [dataclasses.asdict(episode) for episode in item.reused]
-    return PartRef(
-        item.row.replay_id,
-        json.dumps(reused) if reused else "",
-        json.dumps(unselected) if unselected else "",
-    )
 
 
 def index_url(work: str, digest: str) -> str:
@@ -149,11 +119,15 @@ def read_quarantine(work: str, replay_id: str) -> list[table.QuarantineRow]:
         ) from error
 
 
-def is_done(work: str, item: plan.WorkItem) -> bool:
+def is_done(work: str, item: packets.WorkItem) -> bool:
     """Returns whether a replay's part exists and no side is worth another attempt."""
     if not storage.exists(part_url(work, item.row.replay_id)):
         return False
-    failures = read_quarantine(work, item.row.replay_id)
+    return is_settled(read_quarantine(work, item.row.replay_id))
+
+
+def is_settled(failures: Iterable[table.QuarantineRow]) -> bool:
+    """Returns whether another run would not play any of these sides again."""
     return not any(row.reason in _WORTH_ANOTHER_RUN for row in failures)
 
 
@@ -173,168 +147,34 @@ class Target(NamedTuple):
     token: str
 
     @property
-    def plan_url(self) -> str:
-        """Returns the address of the work list."""
-        return storage.join(self.work, plan.name(self.plan))
+    def plan_folder(self) -> str:
+        """Returns the address of the work list's folder."""
+        return storage.join(self.work, packets.folder_name(self.plan))
+
+    def shard_result(self, name: str) -> str:
+        """Returns the address of a finished shard's result."""
+        return storage.join(self.work, f"shards/{name}-{self.plan}.parquet")
+
+    def tables(self, name: str) -> str:
+        """Returns the address of the rows of many shards."""
+        return storage.join(self.work, f"tables/{name}-{self.plan}.parquet")
+
+    @property
+    def summary(self) -> str:
+        """Returns the address of what the manifest needs of all shards."""
+        return storage.join(self.work, f"summary-{self.plan}.json")
 
 
-class ShardResult(NamedTuple):
-    """A finished shard.
+def mark_done(target: Target, packet: packets.Packet) -> bool:
+    """Notes that all replays of a packet are done; returns whether those of its shard are.
 
-    Attributes:
-        entry: for the manifest; None if no episode was left, and so no file was written.
-        placed: its episodes, in the order of the file.
-        quarantine: the sides of its replays that failed.
-        unselected: the sides of its replays that the selection leaves out.
+    The last one of a shard's packets sees the marks of all others, in whatever order they end.
     """
-
-    entry: shards.ShardEntry | None
-    placed: list[shards.Placed]
-    quarantine: list[table.QuarantineRow]
-    unselected: list[table.UnselectedRow]
-
-
-def shard_result_url(target: Target, name: str) -> str:
-    """Returns the address of a finished shard's result."""
-    return storage.join(target.work, f"shards/{name}-{target.plan}.json")
-
-
-def join_shard(target: Target, name: str, refs: Sequence[PartRef]) -> ShardResult:
-    """Joins parts, sorted by replay, into a shard; skips a shard that is finished.
-
-    Raises ConfigError if another build has taken the output over.
-    """
-    if target.token:
-        claims.check(target.output, target.token)
-    work = target.work
-    ordered = sorted(set(refs))
-    quarantine = [
-        row
-        for ref in ordered
-        if not ref.reused
-        for row in read_quarantine(work, ref.replay_id)
-    ]
-    inputs = _inputs_digest(work, ordered, quarantine)
-    done = read_shard_result(target, name, inputs)
-    if done is not None and is_intact(target.output, done.entry):
-        return done
-    with reported(f"{target.output}: cannot be written"):
-        entry, placed = _write_joined(target, name, ordered)
-    unselected = [
-        table.UnselectedRow(**row)
-        for ref in ordered
-        for row in json.loads(ref.unselected or "[]")
-    ]
-    result = ShardResult(entry, placed, quarantine, unselected)
-    content = {
-        "inputs": inputs,
-        "entry": dataclasses.asdict(entry) if entry else None,
-        "placed": [dataclasses.asdict(row) for row in placed],
-        "quarantine": [dataclasses.asdict(row) for row in quarantine],
-        "unselected": [dataclasses.asdict(row) for row in unselected],
-    }
-    with reported(f"{work}: cannot be written"):
-        storage.write(shard_result_url(target, name), json.dumps(content).encode())
-    return result
-
-
-def is_intact(output: str, entry: shards.ShardEntry | None) -> bool:
-    """Returns whether a shard that is finished is still as it was written."""
-    if entry is None:
-        return True
-    try:
-        written = storage.digest(output, entry.name)
-    except errors.FormatError:
-        return False
-    return written == storage.Written(entry.size_bytes, entry.sha256)
-
-
-def _write_joined(
-    target: Target, name: str, ordered: Sequence[PartRef]
-) -> tuple[shards.ShardEntry | None, list[shards.Placed]]:
-    episodes = _episodes(target.work, ordered)
-    first = next(episodes, None)
-    if first is None:
-        return None, []
-    return shards.write_shard(target.output, name, itertools.chain([first], episodes))
-
-
-def _episodes(work: str, ordered: Sequence[PartRef]) -> Iterator[shards.EpisodeRecords]:
-    readers: dict[str, storage.RangeReader] = {}
-    for ref in ordered:
-        if not ref.reused:
-            yield from shards.read_part(part_url(work, ref.replay_id))
-            continue
-        for reused in json.loads(ref.reused):
-            folder = reused["folder"]
-            if folder not in readers:
-                readers[folder] = storage.RangeReader(folder)
-            yield _reused_records(readers[folder], reused)
-
-
-def _reused_records(
-    reader: storage.RangeReader, reused: dict[str, Any]
-) -> shards.EpisodeRecords:
-    begin, end = reused["offsets"][0], reused["offsets"][-1]
-    data = reader.read(reused["shard"], begin, end)
-    where = f"{reader.folder}/{reused['shard']}"
-    records = list(shards.records_of(data, where))
-    digest = hashlib.sha256(b"".join(records)).hexdigest()
-    if digest != reused["sha256"]:
-        raise errors.ShardCorrupt(
-            f"{where}, byte {begin:,}: the episode table says sha256 {reused['sha256']}, "
-            f"found {digest}; the dataset that is extended is damaged"
-        )
-    return shards.EpisodeRecords(meta=EpisodeMeta(**reused["meta"]), records=records)
-
-
-def _inputs_digest(
-    work: str, ordered: Sequence[PartRef], quarantine: Sequence[table.QuarantineRow]
-) -> str:
-    sizes = [
-        0 if ref.reused else storage.size_bytes(part_url(work, ref.replay_id))
-        for ref in ordered
-    ]
-    text = json.dumps(
-        [ordered, sizes, [dataclasses.astuple(row) for row in quarantine]]
-    )
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def read_shard_result(
-    target: Target, name: str, inputs: str | None = None
-) -> ShardResult | None:
-    """Returns the result of a finished shard.
-
-    None if the shard is not finished, if it was made from other inputs than `inputs`, or if
-    its result is damaged.
-    """
-    url = shard_result_url(target, name)
-    if not storage.exists(url):
-        return None
-    try:
-        content = json.loads(storage.read(url))
-        if inputs is not None and content["inputs"] != inputs:
-            return None
-        entry = content["entry"]
-        return ShardResult(
-            shards.ShardEntry(**entry) if entry else None,
-            [_placed(row) for row in content["placed"]],
-            [table.QuarantineRow(**row) for row in content["quarantine"]],
-            [table.UnselectedRow(**row) for row in content["unselected"]],
-        )
-    except (ValueError, KeyError, TypeError, errors.SpecError):
-        return None
-
-
-def _placed(row: dict[str, Any]) -> shards.Placed:
-    return shards.Placed(
-        **{
-            **row,
-            "meta": EpisodeMeta(**row["meta"]),
-            "offsets": tuple(row["offsets"]),
-        }
-    )
+    folder = storage.join(target.work, f"done/{packet.shard}-{target.plan}")
+    with reported(f"{target.work}: cannot be written"):
+        storage.write(storage.join(folder, str(packet.begin)), b"")
+        marks = [name for name in storage.names(folder) if name.isdigit()]
+    return len(marks) >= packet.of
 
 
 def claim(work: str, job: dict[str, Any]) -> None:
@@ -397,9 +237,12 @@ def _is_work(name: str) -> bool:
     name = storage.temporary_target(name) or name
     folder, _, rest = name.rpartition("/")
     if not folder:
-        return name == _JOB or plan.is_name(name) or _INDEX.fullmatch(name) is not None
+        patterns: tuple[re.Pattern[str], ...] = (_INDEX, _SUMMARY)
+        is_ours = name == _JOB or any(p.fullmatch(name) for p in patterns)
+        return is_ours or packets.is_name(name)
     if folder == _INDEX_PARTS:
         return index.PART_NAME.fullmatch(rest) is not None
-    if match := _SHARD.fullmatch(name):
+    if match := _SHARD.fullmatch(name) or _MARK.fullmatch(name):
         return shards.is_shard_name(match[1])
-    return _PART.fullmatch(name) is not None
+    match = _PART.fullmatch(name) or _TABLES.fullmatch(name)
+    return match is not None or packets.is_name(name)

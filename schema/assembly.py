@@ -5,7 +5,7 @@ Out: the files beside the shards. The order of the arguments does not matter to 
 """
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +27,8 @@ class Build:
         settings: the converter's settings.
         selection: the selection, as JSON.
         replay_ids: all replays that were requested, kept or not.
+        replay_set: their `manifest.replay_set_digest`, where they are too many to be listed;
+            "": it follows from `replay_ids`.
         libraries: releases that affect the bytes, beyond those that this package adds.
     """
 
@@ -35,7 +37,8 @@ class Build:
     engine: str
     settings: ConverterSettings
     selection: Mapping[str, Any]
-    replay_ids: frozenset[str]
+    replay_ids: frozenset[str] = frozenset()
+    replay_set: str = ""
     libraries: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
@@ -48,6 +51,74 @@ def libraries() -> dict[str, str]:
     }
 
 
+class Tables(NamedTuple):
+    """What `write_tables` wrote.
+
+    Attributes:
+        files: entries of the tables, for the manifest.
+        statistics: of the episode table.
+        replays: that have episodes.
+        episodes: rows of the episode table.
+        quarantined: rows of the quarantine.
+    """
+
+    files: tuple[manifest.FileEntry, ...]
+    statistics: Mapping[str, Any]
+    replays: int
+    episodes: int
+    quarantined: int
+
+
+def write_tables(
+    folder: str,
+    episodes: Iterable[pyarrow.Table],
+    quarantine: Callable[[], pyarrow.Table],
+    unselected: Callable[[], pyarrow.Table],
+) -> Tables:
+    """Writes the tables of a dataset, with some hundred thousand rows in memory.
+
+    Args:
+        folder: path or URL of the dataset.
+        episodes: pieces of the episode table, in order; the episodes of a replay are in one.
+        quarantine: returns the quarantine; called when all episodes were taken.
+        unselected: returns the sides that the selection leaves out; likewise.
+
+    Raises ConfigError, and writes nothing, if there is no episode.
+    """
+    statistics = table.Statistics()
+
+    def counted() -> Iterator[pyarrow.Table]:
+        for piece in episodes:
+            statistics.add(piece)
+            yield piece
+        if not statistics.episodes:
+            raise errors.ConfigError(
+                f"{folder}: no episode is left, so there is no dataset to write"
+            )
+
+    written = {
+        table.EPISODES: table.write_tables(
+            storage.join(folder, table.EPISODES), table.EPISODE_SCHEMA, counted()
+        )
+    }
+    failures = quarantine()
+    for name, content in (
+        (table.QUARANTINE, failures),
+        (table.UNSELECTED, unselected()),
+    ):
+        written[name] = table.write_table(storage.join(folder, name), content)
+    return Tables(
+        files=tuple(
+            manifest.FileEntry(name=name, **entry._asdict())
+            for name, entry in written.items()
+        ),
+        statistics=statistics.to_json(),
+        replays=statistics.replays,
+        episodes=statistics.episodes,
+        quarantined=failures.num_rows,
+    )
+
+
 def finish(
     folder: str,
     build: Build,
@@ -57,21 +128,23 @@ def finish(
     unselected: Iterable[table.UnselectedRow] = (),
 ) -> manifest.Manifest:
     """Writes tables, card, metadata and manifest; returns the manifest."""
-    episodes = table.episode_table(placed)
-    if episodes.num_rows == 0:
-        raise errors.ConfigError(
-            f"{folder}: no episode is left, so there is no dataset to write"
-        )
-    failures = table.quarantine_table(quarantine)
+    tables = write_tables(
+        folder,
+        [table.episode_table(placed)],
+        lambda: table.quarantine_table(quarantine),
+        lambda: table.unselected_table(unselected),
+    )
+    return complete(folder, build, entries, tables)
+
+
+def complete(
+    folder: str,
+    build: Build,
+    entries: Iterable[shards.ShardEntry],
+    tables: Tables,
+) -> manifest.Manifest:
+    """Writes card, metadata and manifest beside tables and shards; returns the manifest."""
     sorted_entries = tuple(sorted(entries, key=lambda entry: entry.name))
-    files = []
-    for name, content in (
-        (table.EPISODES, episodes),
-        (table.QUARANTINE, failures),
-        (table.UNSELECTED, table.unselected_table(unselected)),
-    ):
-        written = table.write_table(storage.join(folder, name), content)
-        files.append(manifest.FileEntry(name=name, **written._asdict()))
     draft = manifest.Manifest(
         name=build.name,
         version=build.version,
@@ -79,19 +152,21 @@ def finish(
         settings=build.settings,
         schema=specs.fingerprint(build.settings),
         selection=build.selection,
-        replay_set=manifest.replay_set_digest(set(build.replay_ids)),
+        replay_set=build.replay_set
+        or manifest.replay_set_digest(set(build.replay_ids)),
         starmill=__version__,
         codec=codec.VERSION,
         libraries={**build.libraries, **libraries()},
-        statistics=table.statistics(episodes),
-        replays=len(set(episodes.column("replay_id").to_pylist())),
-        episodes=episodes.num_rows,
-        quarantined=failures.num_rows,
+        statistics=tables.statistics,
+        replays=tables.replays,
+        episodes=tables.episodes,
+        quarantined=tables.quarantined,
         steps=sum(entry.steps for entry in sorted_entries),
         size_bytes=sum(entry.size_bytes for entry in sorted_entries),
         shards=sorted_entries,
-        files=tuple(files),
+        files=tables.files,
     )
+    files = list(tables.files)
     for name, data in (
         (card.README, card.readme(draft)),
         (card.CROISSANT, card.croissant(draft)),

@@ -7,7 +7,6 @@ damaged byte.
 
 import contextlib
 import hashlib
-import io
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,7 +30,7 @@ _ARROW = {
     "float64": pa.float64(),
 }
 SCHEMA = pa.schema([pa.field(name, _ARROW[kind]) for name, kind in COLUMNS.items()])
-_BATCH_ROWS = 4096
+_BATCH_ROWS = 16_384
 # The footer's entry, a few bytes of its encoding, and the digest.
 _DIGEST_KEY = "starmill.sha256"
 _DIGEST = re.compile(rb"starmill\.sha256.{1,3}([0-9a-f]{64})", re.DOTALL)
@@ -117,23 +116,55 @@ def read_rows(index: str) -> Iterator[ReplayRow]:
 
 
 def read_batches(index: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Yields some columns of an index, a few thousand rows at a time; raises the same."""
-    if not storage.exists(index):
-        raise errors.ConfigError(f"{index}: there is no such index")
-    try:
-        with contextlib.closing(_opened(index)) as data:
-            _check_digest(data, index)
-            data.seek(0)
-            file = pq.ParquetFile(data)
+    """Yields some columns of an index, thousands of rows at a time; raises the same."""
+    with opened(index) as content:
+        yield from content.batches(columns)
+
+
+class Index:
+    """An open index, which can be read several times.
+
+    Attributes:
+        url: its path or URL.
+    """
+
+    def __init__(self, url: str, file: IO[bytes]) -> None:
+        self.url = url
+        self._file = file
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Yields some columns, thousands of rows at a time."""
+        try:
+            self._file.seek(0)
+            file = pq.ParquetFile(self._file)
             missing = sorted(set(COLUMNS) - set(file.schema_arrow.names))
             if missing:
                 raise errors.FormatError(
-                    f"{index}: expected an index of replays, but columns {missing} "
+                    f"{self.url}: expected an index of replays, but columns {missing} "
                     "are missing; make it again with `starmill index`"
                 )
-            yield from file.iter_batches(batch_size=_BATCH_ROWS, columns=list(columns))
-    except (pa.ArrowException, OSError) as error:
-        raise errors.FormatError(f"{index}: expected Parquet: {error}") from error
+            # One row group after another: a reader of all of them holds on to those it has read.
+            for group in range(file.num_row_groups):
+                yield from file.iter_batches(
+                    batch_size=_BATCH_ROWS, row_groups=[group], columns=list(columns)
+                )
+        except (pa.ArrowException, OSError) as error:
+            raise errors.FormatError(
+                f"{self.url}: expected Parquet: {error}"
+            ) from error
+
+
+@contextlib.contextmanager
+def opened(index: str) -> Iterator[Index]:
+    """Opens an index and checks its digest; raises as `read_rows` does."""
+    if not storage.exists(index):
+        raise errors.ConfigError(f"{index}: there is no such index")
+    with contextlib.closing(_opened(index)) as file:
+        try:
+            _check_digest(file, index)
+        except OSError as error:
+            raise errors.FormatError(f"{index}: expected Parquet: {error}") from error
+        yield Index(index, file)
 
 
 def _opened(index: str) -> IO[bytes]:
@@ -141,4 +172,5 @@ def _opened(index: str) -> IO[bytes]:
         raise errors.FormatError(f"{index}: expected a regular file")
     if storage.is_local(index):
         return open(storage.local_path(index), "rb")  # noqa: PTH123  # a plain string
-    return io.BytesIO(storage.read(index))
+    # An index of five million replays has more than a gigabyte: not in memory.
+    return storage.fetched(index)

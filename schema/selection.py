@@ -25,13 +25,19 @@ VALID_PERMILLE, TEST_PERMILLE = 20, 20
 
 # A problem with the file comes before all rules, with two exceptions. A row with a problem in the
 # lobby has what the rules up to VERSION need, and one with a problem in the events what all need.
-_LOBBY_PROBLEMS = frozenset(
+LOBBY_PROBLEMS = frozenset(
     {RejectReason.NO_PROTOCOL, RejectReason.BAD_DETAILS, RejectReason.BAD_INIT_DATA}
 )
-_EVENT_PROBLEMS = (
+EVENT_PROBLEMS = (
     RejectReason.NO_EVENTS,
     RejectReason.BAD_EVENTS,
     RejectReason.EVENTS_TOO_LARGE,
+)
+# If the two sides of a replay fail different rules, the later one of this list is the replay's. Bad
+# events count as the last rules, although RejectReason lists them among the first.
+REASON_ORDER = (
+    *(reason for reason in RejectReason if reason not in EVENT_PROBLEMS),
+    *EVENT_PROBLEMS,
 )
 
 
@@ -150,9 +156,7 @@ def _later_reason(
     reasons = list(side_reasons)
     if None in reasons:
         return None
-    # Bad events count as the last rules, although RejectReason lists them among the first.
-    order = [*(r for r in RejectReason if r not in _EVENT_PROBLEMS), *_EVENT_PROBLEMS]
-    return max((reason for reason in reasons if reason), key=order.index)
+    return max((reason for reason in reasons if reason), key=REASON_ORDER.index)
 
 
 class Judgement(NamedTuple):
@@ -193,10 +197,10 @@ def episode_reject_reason(
         selection: the rules.
     """
     problem = None if row.status == "ok" else RejectReason(row.status)
-    if problem is not None and problem not in {*_LOBBY_PROBLEMS, *_EVENT_PROBLEMS}:
+    if problem is not None and problem not in {*LOBBY_PROBLEMS, *EVENT_PROBLEMS}:
         return problem
     reason = _file_rules(row, selection)
-    if reason is None and problem in _LOBBY_PROBLEMS:
+    if reason is None and problem in LOBBY_PROBLEMS:
         reason = problem
     return reason or _game_rules(row, player, selection) or problem
 
@@ -211,12 +215,13 @@ def _file_rules(row: ReplayRow, selection: Selection) -> RejectReason | None:
         return RejectReason.NOT_LISTED
     if selection.engine is not None and row.engine != selection.engine:
         return RejectReason.ENGINE
-    if not _version_fits(row.game_version, selection):
+    if not version_fits(row.game_version, selection):
         return RejectReason.VERSION
     return None
 
 
-def _version_fits(version: str | None, selection: Selection) -> bool:
+def version_fits(version: str | None, selection: Selection) -> bool:
+    """Returns whether a game version is between the selection's oldest and newest."""
     low, high = selection.min_version, selection.max_version
     if low is None and high is None:
         return True
@@ -243,7 +248,7 @@ def _game_rules(
     reason = _mmr_rule(row, player, selection)
     if reason is not None:
         return reason
-    if selection.maps and not _map_fits(row.map_name, selection.maps):
+    if selection.maps and not map_fits(row.map_name, selection.maps):
         return RejectReason.MAP
     if selection.races and own.race_name not in selection.races:
         return RejectReason.RACE
@@ -268,7 +273,8 @@ def _mmr_rule(row: ReplayRow, player: int, selection: Selection) -> RejectReason
     return None
 
 
-def _map_fits(name: str | None, maps: Sequence[str]) -> bool:
+def map_fits(name: str | None, maps: Sequence[str]) -> bool:
+    """Returns whether a map is one of these, with or without " LE"."""
     short = (name or "").removesuffix(" LE")
     return short in {item.removesuffix(" LE") for item in maps}
 
@@ -292,10 +298,16 @@ def split_of(replay_id: str) -> str:
 
 def split_in(row: ReplayRow, selection: Selection) -> str:
     """Returns the split that lists a replay, or `split_of` its id if none does."""
-    for name in SPLITS:
-        if {row.replay_id, row.file_stem} & selection.splits.get(name, frozenset()):
-            return name
-    return split_of(row.replay_id)
+    listed = listed_split(selection, row.replay_id, row.file_stem)
+    return listed or split_of(row.replay_id)
+
+
+def listed_split(selection: Selection, *names: str) -> str | None:
+    """Returns the split whose list has one of these names; None if none has."""
+    for split in SPLITS:
+        if not selection.splits.get(split, frozenset()).isdisjoint(names):
+            return split
+    return None
 
 
 # Paper: versions 4.8.2 to 4.9.2, ranked 1v1, the episode's own player above 3500 MMR.

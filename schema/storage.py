@@ -14,9 +14,10 @@ import logging
 import os
 import re
 import stat
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple, TypeVar
+from typing import IO, Any, NamedTuple, TypeVar
 
 import fsspec
 
@@ -158,6 +159,18 @@ def read(url: str, most_bytes: int | None = None) -> bytes:
         raise errors.FormatError(f"{url}: cannot be read: {error}") from error
 
 
+def fetched(url: str) -> IO[bytes]:
+    """Returns a temporary file with the content of another, read in pieces; the caller closes it."""
+    folder, _, name = url.rpartition("/")
+    length = size_bytes(url)
+    file = tempfile.TemporaryFile()  # noqa: SIM115  # the caller closes it
+    with contextlib.closing(RangeReader(folder)) as reader:
+        for begin in range(0, length, _PIECE_BYTES):
+            file.write(reader.read(name, begin, min(begin + _PIECE_BYTES, length)))
+    file.seek(0)
+    return file
+
+
 def exists(url: str) -> bool:
     """Returns whether the address is that of a file or folder."""
     filesystem, path = filesystem_of(url)
@@ -224,6 +237,40 @@ def write(url: str, parts: bytes | Iterable[bytes]) -> Written:
     data = body.getvalue()
     retry(lambda: filesystem.pipe_file(path, data), f"writing {url}")
     return Written(len(data), digest.hexdigest())
+
+
+def upload(url: str, path: str) -> Written:
+    """Writes a file of this machine to an address, atomically, and in pieces."""
+    if is_local(url):
+        return _write_local(local_path(url), _pieces(path))
+    digest, size = hashlib.sha256(), 0
+    for piece in _pieces(path):
+        digest.update(piece)
+        size += len(piece)
+    filesystem, target = filesystem_of(url)
+    retry(lambda: filesystem.put_file(path, target), f"writing {url}")
+    return Written(size, digest.hexdigest())
+
+
+def _pieces(path: str) -> Iterator[bytes]:
+    with open(path, "rb") as file:  # noqa: PTH123  # a plain string
+        while piece := file.read(_PIECE_BYTES):
+            yield piece
+
+
+def sizes(folder: str) -> dict[str, int]:
+    """Returns the length of each file directly in a folder, by its name, with one listing."""
+    filesystem, path = filesystem_of(folder)
+    filesystem.invalidate_cache(path)
+    try:
+        entries = retry(lambda: filesystem.ls(path, detail=True), f"listing {folder}")
+    except FileNotFoundError:
+        return {}
+    return {
+        str(entry["name"]).rstrip("/").rsplit("/", 1)[-1]: int(entry["size"])
+        for entry in entries
+        if entry["type"] == "file"
+    }
 
 
 def temporary_target(name: str) -> str | None:

@@ -5,9 +5,11 @@ In: placed episodes, or reasons. Out: `episodes.parquet`, `quarantine.parquet` a
 is decoded to choose episodes.
 """
 
+import collections
 import dataclasses
 import io
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import tempfile
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,8 @@ UNSELECTED = "unselected.parquet"
 # Datasets without `unselected.parquet` have these sides in the quarantine, with this detail.
 UNSELECTED_DETAIL = "the selection leaves this side out"
 
+# Rows of a row group of a table that is written piece by piece: some 100 MB.
+GROUP_ROWS = 1 << 17
 # Columns are read in pieces of so many bytes.
 _BUFFER_BYTES = 1 << 20
 # Longer texts are no names or sentences.
@@ -158,13 +162,67 @@ def unselected_table(rows: Iterable[UnselectedRow]) -> pyarrow.Table:
     )
 
 
-def write_table(url: str, content: pyarrow.Table) -> storage.Written:
-    """Writes a table as Parquet, atomically."""
+def sort_left_out(content: pyarrow.Table) -> pyarrow.Table:
+    """Returns a quarantine or the unselected sides in the order of the functions above."""
+    keys = content.select(
+        [n for n in ("replay_id", "player_id", "reason") if n in content.column_names]
+    )
+    # A failure of the whole replay has no player, and comes first.
+    players = pyarrow.compute.fill_null(keys.column("player_id"), 0)
+    keys = keys.set_column(1, "player_id", players)
+    order = pyarrow.compute.sort_indices(
+        keys, sort_keys=[(name, "ascending") for name in keys.column_names]
+    )
+    return content.take(order).combine_chunks()
+
+
+def to_parquet(content: pyarrow.Table) -> bytes:
+    """Returns a table as the bytes of a Parquet file."""
     sink = io.BytesIO()
     pyarrow.parquet.write_table(
         content, sink, compression="zstd", write_page_checksum=True
     )
-    return storage.write(url, sink.getvalue())
+    return sink.getvalue()
+
+
+def write_table(url: str, content: pyarrow.Table) -> storage.Written:
+    """Writes a table as Parquet, atomically."""
+    return storage.write(url, to_parquet(content))
+
+
+def write_tables(
+    url: str, schema: pyarrow.Schema, tables: Iterable[pyarrow.Table]
+) -> storage.Written:
+    """Writes the rows of many tables as one Parquet file, atomically.
+
+    Memory holds GROUP_ROWS of them. The bytes depend on the rows, not on how they are divided.
+    Up to GROUP_ROWS, they are those of `write_table`.
+    """
+    with tempfile.NamedTemporaryFile(prefix="starmill-table-") as file:
+        with pyarrow.parquet.ParquetWriter(
+            file, schema, compression="zstd", write_page_checksum=True
+        ) as writer:
+            for group in _groups(schema, tables):
+                writer.write_table(group)
+        file.flush()
+        return storage.upload(url, file.name)
+
+
+def _groups(
+    schema: pyarrow.Schema, tables: Iterable[pyarrow.Table]
+) -> Iterator[pyarrow.Table]:
+    """Yields the rows GROUP_ROWS at a time; at least one table, which may be empty."""
+    waiting = schema.empty_table()
+    is_first = True
+    for content in tables:
+        waiting = pyarrow.concat_tables([waiting, content.cast(schema)])
+        while waiting.num_rows > GROUP_ROWS:
+            yield waiting.slice(0, GROUP_ROWS).combine_chunks()
+            # A copy, so that the rows that were written are forgotten.
+            waiting = waiting.slice(GROUP_ROWS).combine_chunks()
+            is_first = False
+    if waiting.num_rows or is_first:
+        yield waiting.combine_chunks()
 
 
 def parse_table(
@@ -414,30 +472,66 @@ def metas(content: pyarrow.Table) -> list[episode.EpisodeMeta]:
         raise errors.FormatError(f"{EPISODES}: {error}") from error
 
 
-def statistics(content: pyarrow.Table) -> dict[str, Any]:
-    """Returns counts and ranges of an episode table, for manifests and cards."""
+# Name in the statistics -> column of which each value is counted.
+_COUNTED = {
+    "by_split": "split",
+    "by_race": "race",
+    "by_map": "map_name",
+    "by_outcome": "outcome",
+    "by_game_version": "game_version",
+}
 
-    def counts(name: str) -> dict[str, int]:
-        values = content.column(name).value_counts().to_pylist()
+
+class Statistics:
+    """Counts and ranges of an episode table that is seen piece by piece.
+
+    Attributes:
+        episodes: rows so far.
+        replays: of these rows; both episodes of a replay must be in the same piece.
+    """
+
+    def __init__(self) -> None:
+        self.episodes = self.replays = 0
+        self._counts = {name: collections.Counter[str]() for name in _COUNTED}
+        self._rated = self._loops = 0
+        self._ranges: dict[str, list[int]] = {"mmr": [], "steps": []}
+
+    def add(self, content: pyarrow.Table) -> None:
+        """Counts the rows of one piece."""
+        self.episodes += content.num_rows
+        self.replays += pyarrow.compute.count_distinct(
+            content.column("replay_id")
+        ).as_py()
+        for name, column in _COUNTED.items():
+            for item in content.column(column).value_counts().to_pylist():
+                self._counts[name][str(item["values"])] += int(item["counts"])
+        self._rated += content.num_rows - content.column("mmr").null_count
+        self._loops += pyarrow.compute.sum(content.column("game_loops")).as_py() or 0
+        for name, values in self._ranges.items():
+            pair = pyarrow.compute.min_max(content.column(name)).as_py()
+            ends = [*values, *(v for v in pair.values() if v is not None)]
+            self._ranges[name] = [min(ends), max(ends)] if ends else []
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the statistics, for manifests and cards."""
+
+        def ends(name: str) -> dict[str, int | None]:
+            low, high = self._ranges[name] or (None, None)
+            return {"min": low, "max": high}
+
         return {
-            str(item["values"]): int(item["counts"])
-            for item in sorted(values, key=lambda item: str(item["values"]))
+            **{
+                name: dict(sorted(counts.items()))
+                for name, counts in self._counts.items()
+            },
+            "mmr": {"known": self._rated, **ends("mmr")},
+            "steps": ends("steps"),
+            "game_loops": int(self._loops),
         }
 
-    rated = [value for value in content.column("mmr").to_pylist() if value is not None]
-    lengths: Sequence[int] = content.column("steps").to_pylist()
-    found: Mapping[str, Any] = {
-        "by_split": counts("split"),
-        "by_race": counts("race"),
-        "by_map": counts("map_name"),
-        "by_outcome": counts("outcome"),
-        "by_game_version": counts("game_version"),
-        "mmr": {
-            "known": len(rated),
-            "min": min(rated, default=None),
-            "max": max(rated, default=None),
-        },
-        "steps": {"min": min(lengths, default=None), "max": max(lengths, default=None)},
-        "game_loops": int(sum(content.column("game_loops").to_pylist())),
-    }
-    return dict(found)
+
+def statistics(content: pyarrow.Table) -> dict[str, Any]:
+    """Returns counts and ranges of an episode table, for manifests and cards."""
+    counted = Statistics()
+    counted.add(content)
+    return counted.to_json()

@@ -5,7 +5,8 @@ from pathlib import Path
 
 from perf.row import Row
 from perf.scale import bounds, synthetic_index
-from starmill.pipelines import census, plan
+from starmill.pipelines import plan
+from starmill.pipelines.planning import census
 from starmill.schema import replay_index, selection
 
 _MOST_MB = 1000.0
@@ -22,7 +23,8 @@ def select() -> list[Row]:
     index = str(_index())
     bounds.reset_peak()
     began = bounds.core_seconds()
-    census.take(replay_index.read_rows(index), selection.PRESETS["unplugged"])
+    batches = replay_index.read_batches(index, census.COLUMNS)
+    census.take(batches, selection.PRESETS["unplugged"])
     return [
         bounds.at_most(
             f"select {ROWS:,} rows: memory", "MB", bounds.peak_mb(), _MOST_MB
@@ -45,13 +47,9 @@ def make() -> list[Row]:
     made = plan.make(
         index, selection.PRESETS["unplugged"], str(work), replays_per_shard=64
     )
+    memory, seconds = bounds.peak_mb(), bounds.core_seconds() - began
     return [
-        bounds.at_most(f"plan {ROWS:,} rows: memory", "MB", bounds.peak_mb(), _MOST_MB),
-        bounds.at_most(
-            f"plan {ROWS:,} rows: core seconds",
-            "s",
-            bounds.core_seconds() - began,
-            None,
-        ),
+        bounds.at_most(f"plan {ROWS:,} rows: memory", "MB", memory, _MOST_MB),
+        bounds.at_most(f"plan {ROWS:,} rows: core seconds", "s", seconds, None),
         bounds.at_most(f"plan {ROWS:,} rows: selected", "replays", made.selected, None),
     ]

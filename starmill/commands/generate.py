@@ -2,7 +2,6 @@
 
 import argparse
 import atexit
-import collections
 import contextlib
 import dataclasses
 import fcntl
@@ -396,16 +395,16 @@ def _print_plan(
 def _print_outcome(
     args: argparse.Namespace, request: generate.Request, outcome: generate.Outcome
 ) -> int:
-    content, failures = outcome.manifest, outcome.quarantine
-    reasons = collections.Counter(row.reason for row in failures)
+    content = outcome.manifest
     if args.json:
         print(json.dumps(_summary(outcome), sort_keys=True))
-    for row in failures[:_SHOWN]:
+    for row in outcome.examples[:_SHOWN]:
         print(f"{row.replay_id}-{row.player_id}: {row.reason}: {row.detail}")
-    if {"engine_missing", "engine_refused"} & set(reasons):
+    if {"engine_missing", "engine_refused"} & set(outcome.failed):
         print(f"SC2PATH   the game's folder was {request.pool.root} (--sc2 or SC2PATH)")
-    if len(failures) > _SHOWN:
-        print(f"... and {len(failures) - _SHOWN:,} more in quarantine.parquet")
+    failures = sum(outcome.failed.values())
+    if failures > _SHOWN:
+        print(f"... and {failures - _SHOWN:,} more in quarantine.parquet")
     _print_counts(outcome)
     print(
         f"dataset   {content.steps:,} steps, {content.size_bytes:,} bytes in "
@@ -415,14 +414,14 @@ def _print_outcome(
         counters = (f"{name} {count:,}" for name, count in outcome.counters.items())
         print("counters  " + ", ".join(counters))
     print(content.reference())
-    return 1 if failures else 0
+    return 1 if outcome.failed else 0
 
 
 def _print_counts(outcome: generate.Outcome) -> None:
     """Prints the two sums that show that nothing was dropped."""
     build_plan = outcome.plan
     unselected = outcome.plan.unselected
-    quarantined = collections.Counter(row.reason for row in outcome.quarantine)
+    failures = sum(outcome.failed.values())
     print(
         f"replays   {build_plan.read:,} read = {build_plan.selected:,} selected + "
         f"{sum(build_plan.rejected.values()):,} rejected{_listed(build_plan.rejected)}"
@@ -430,8 +429,8 @@ def _print_counts(outcome: generate.Outcome) -> None:
     print(
         f"episodes  {build_plan.selected:,} x 2 = "
         f"{outcome.manifest.episodes:,} episodes + "
-        f"{len(outcome.unselected):,} not selected{_listed(unselected)} + "
-        f"{len(outcome.quarantine):,} quarantined{_listed(quarantined)}"
+        f"{outcome.unselected:,} not selected{_listed(unselected)} + "
+        f"{failures:,} quarantined{_listed(outcome.failed)}"
     )
 
 
@@ -442,8 +441,8 @@ def _summary(outcome: generate.Outcome) -> dict[str, Any]:
         "selected": build_plan.selected,
         "rejected": dict(build_plan.rejected),
         "episodes": content.episodes,
-        "quarantined": len(outcome.quarantine),
-        "failed": dict(collections.Counter(row.reason for row in outcome.quarantine)),
+        "quarantined": sum(outcome.failed.values()),
+        "failed": dict(outcome.failed),
         "unselected": dict(build_plan.unselected),
         "steps": content.steps,
         "bytes": content.size_bytes,

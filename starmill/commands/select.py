@@ -4,7 +4,7 @@ import argparse
 import dataclasses
 import json
 
-from starmill.pipelines import census
+from starmill.pipelines.planning import census
 from starmill.schema import errors, replay_index, selection
 
 EXAMPLES = """\
@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     if args.dry_run:
         print(json.dumps(rules.to_json(), indent=1))
         return 0
-    counts = census.take(replay_index.read_rows(args.index), rules)
+    counts = census.take(replay_index.read_batches(args.index, census.COLUMNS), rules)
     if args.json:
         print(json.dumps({"selection": rules.to_json(), **counts.to_json()}, indent=1))
     else:

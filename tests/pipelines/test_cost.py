@@ -13,12 +13,14 @@ PLAN = plan.BuildPlan(
     sides=20,
     unselected={},
     loops=130_000,
-    replay_ids=frozenset(),
+    replay_set="",
     shard_counts={"train": 1},
     replays_by_shard={},
     engine="skirmish",
     reused=0,
-    groups=1,
+    files=1,
+    packets=10,
+    digest="0" * 16,
 )
 
 

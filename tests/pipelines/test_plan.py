@@ -7,8 +7,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from starmill.pipelines import plan
+from starmill.pipelines.planning import packets, packing
 from starmill.schema import (
     errors,
+    manifest,
     reasons,
     replay_index,
     replay_row,
@@ -57,11 +59,19 @@ def make(rows, tmp_path, chosen=selection.PRESETS["skirmish"], name="a", **optio
     url = write_index(str(tmp_path / f"{name}.index"), rows)
     options = {"replays_per_shard": 4, **options}
     made = plan.make(url, chosen, str(tmp_path), **options)
-    return made, str(tmp_path / plan.name(made.digest))
+    return made, str(tmp_path / packets.folder_name(made.digest))
+
+
+def all_packets(made: plan.BuildPlan, out: str) -> list[plan.Packet]:
+    return [p for file in range(made.files) for p in packets.packets_of(out, file)]
 
 
 def everything(made: plan.BuildPlan, out: str) -> list[plan.WorkItem]:
-    return [item for group in range(made.groups) for item in plan.items(out, group)]
+    return [
+        item
+        for packet in all_packets(made, out)
+        for item in packets.read(out, packet.file, packet.begin, packet.end)
+    ]
 
 
 def test_what_is_read_is_selected_or_rejected_by_reason(tmp_path):
@@ -74,7 +84,8 @@ def test_what_is_read_is_selected_or_rejected_by_reason(tmp_path):
     assert dict(made.rejected) == {"corrupt": 1, "duplicate": 1, "ladder": 1}
     assert made.sides == 20
     assert made.loops == 10_000
-    assert len(made.replay_ids) == 12
+    read = {row(n).replay_id for n in [*range(10), 20, 21]}
+    assert made.replay_set == manifest.replay_set_digest(read)
     assert len(everything(made, out)) == 10
 
 
@@ -96,13 +107,44 @@ def test_order_and_places_of_the_replays_do_not_matter(tmp_path):
     ]
 
 
-def test_versions_stay_together_so_that_games_are_reused(tmp_path):
+def test_a_packet_has_replays_of_one_version_and_one_shard(tmp_path, monkeypatch):
+    monkeypatch.setattr(packing, "_LEAST_PACKETS", 20)
     rows = [row(n, base_build=74741 - n % 3) for n in range(150)]
-    made, out = make(rows, tmp_path)
-    builds = [item.row.base_build for item in everything(made, out)]
-    changes = sum(a != b for a, b in zip(builds, builds[1:], strict=False))
-    assert changes == 2
-    assert made.groups == 3
+    made, out = make(rows, tmp_path, replays_per_shard=40)
+    sizes = []
+    for packet in all_packets(made, out):
+        items = packets.read(out, packet.file, packet.begin, packet.end)
+        assert len({item.row.base_build for item in items}) == 1
+        assert {item.shard for item in items} == {packet.shard}
+        sizes.append(len(items))
+    assert made.packets == len(sizes)
+    assert sum(sizes) == 150 and max(sizes) == 7  # 150 / 20, and few remainders
+    assert len(sizes) < 50
+
+
+def test_a_packet_names_its_shard_and_where_the_shards_packets_are(tmp_path):
+    made, out = make([row(n) for n in range(50)], tmp_path, replays_per_shard=10)
+    shard_items = {}
+    for packet in all_packets(made, out):
+        found = packets.read_shard(out, packet)
+        shard_items[packet.shard] = len(found)
+        assert {item.shard for item in found} == {packet.shard}
+        assert packet.of == sum(
+            other.shard == packet.shard for other in all_packets(made, out)
+        )
+    assert shard_items == made.replays_by_shard
+
+
+def test_the_list_has_many_files_and_a_shard_is_in_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(packing, "FILE_REPLAYS", 25)
+    made, out = make([row(n) for n in range(100)], tmp_path, replays_per_shard=10)
+    files = {}
+    for packet in all_packets(made, out):
+        files.setdefault(packet.shard, set()).add(packet.file)
+    assert made.files == 4
+    assert all(len(numbers) == 1 for numbers in files.values())
+    ids = [item.row.replay_id for item in everything(made, out)]
+    assert sorted(ids) == [row(n).replay_id for n in range(100)]
 
 
 def test_of_doubles_the_first_name_stays(tmp_path):

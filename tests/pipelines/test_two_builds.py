@@ -3,9 +3,9 @@
 import pytest
 
 from starmill import cli
-from starmill.pipelines import plan
-from starmill.pipelines.generate import check_sides
-from starmill.schema import errors, shards, storage, table
+from starmill.pipelines.joining import joining
+from starmill.pipelines.planning import packets
+from starmill.schema import errors, replay_row, shards, storage, table
 from tests import s3_server
 from tests.factories import builds, records
 from tests.hostile import builds as hostile
@@ -117,8 +117,17 @@ def test_a_dry_run_writes_nothing(halves, tmp_path):
     assert not output.exists()
 
 
-def sides(*pairs):
-    return frozenset(pairs)
+def planned(replay_id, selected, unselected):
+    row = replay_row.ReplayRow(
+        replay_id=replay_id, file_stem="x", source="x", size_bytes=1
+    )
+    return packets.WorkItem(
+        row=row,
+        sides=selected,
+        unselected=tuple((side, "mmr") for side in unselected),
+        split="train",
+        shard="train-00000-of-00001.tfrecord",
+    )
 
 
 def placed(replay_id, player_id):
@@ -143,7 +152,7 @@ def left_out(replay_id, player_id):
     )
 
 
-PLANNED = plan.Sides(sides(("a", 1), ("a", 2), ("b", 1)), sides(("b", 2)))
+PLANNED = [planned("a", (1, 2), ()), planned("b", (1,), (2,))]
 
 
 @pytest.mark.parametrize(
@@ -173,11 +182,13 @@ PLANNED = plan.Sides(sides(("a", 1), ("a", 2), ("b", 1)), sides(("b", 2)))
     ],
 )
 def test_which_sides_are_placed_is_compared_not_how_many(results, said):
+    episodes, *rest = results
+    result = joining.ShardResult(None, table.episode_table(episodes), *rest)
     if said is None:
-        check_sides(PLANNED, *results)
+        joining.check_sides(PLANNED, result)
     else:
         with pytest.raises(errors.SpecError, match=said):
-            check_sides(PLANNED, *results)
+            joining.check_sides(PLANNED, result)
 
 
 def test_the_temporary_folder_of_a_killed_build_is_deleted_by_the_next(

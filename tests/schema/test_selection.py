@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from starmill.pipelines import census
+from starmill.pipelines.planning import census
 from starmill.schema import errors, replay_index, selection
 from starmill.schema.reasons import MmrSource
 from starmill.schema.replay_row import (
@@ -312,6 +312,10 @@ def test_an_index_must_be_one(tmp_path: Path) -> None:
         list(replay_index.read_rows(str(tmp_path / "text.parquet")))
 
 
+def batches(rows: list[ReplayRow]) -> list[Any]:
+    return replay_index.table_from_rows(rows).to_batches()
+
+
 def test_census_counts_everything_once() -> None:
     rows = [
         row(),
@@ -319,7 +323,7 @@ def test_census_counts_everything_once() -> None:
         row(game_version="4.10.0.1", map_name="Triton LE"),
         row(status="truncated", game_version=None, map_name=None),
     ]
-    counts = census.take(rows, UNPLUGGED).to_json()
+    counts = census.take(batches(rows), UNPLUGGED).to_json()
     assert counts["replays"] == 4
     assert counts["kept_replays"] == 2
     assert counts["kept_episodes"] == 3
@@ -340,7 +344,7 @@ def test_census_counts_everything_once() -> None:
 
 
 def test_census_as_text() -> None:
-    text = census.text(census.take([row(), row(ladder=False)], UNPLUGGED))
+    text = census.text(census.take(batches([row(), row(ladder=False)]), UNPLUGGED))
     assert "1 of 2 replays kept, 2 episodes" in text
     assert "ladder" in text
     assert "4000-4249  2  " + "#" * 40 in text

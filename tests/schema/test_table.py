@@ -1,6 +1,7 @@
 import dataclasses
 
 import pyarrow
+import pyarrow.parquet as pq
 import pytest
 
 from starmill.schema import errors, shards, table
@@ -70,3 +71,52 @@ def test_statistics_count():
     assert found["by_outcome"] == {"-1": 1, "1": 1}
     assert found["mmr"] == {"known": 1, "min": 4000, "max": 4000}
     assert found["steps"] == {"min": 7, "max": 40}
+
+
+def test_rows_that_come_piece_by_piece_make_the_same_file(tmp_path, monkeypatch):
+    items = [records.episode(seed) for seed in range(20)]
+    whole = episode_rows(tmp_path, items)
+    pieces = [whole.slice(begin, 3) for begin in range(0, whole.num_rows, 3)]
+    url = str(tmp_path / "pieces.parquet")
+    written = table.write_tables(url, table.EPISODE_SCHEMA, pieces)
+    assert written == table.write_table(str(tmp_path / "whole.parquet"), whole)
+    monkeypatch.setattr(table, "GROUP_ROWS", 8)
+    groups = table.write_tables(url, table.EPISODE_SCHEMA, pieces)
+    assert groups == table.write_tables(url, table.EPISODE_SCHEMA, [whole])
+    file = pq.ParquetFile(url)
+    assert [file.metadata.row_group(i).num_rows for i in range(3)] == [8, 8, 4]
+    assert file.read().cast(table.EPISODE_SCHEMA).equals(whole)
+
+
+def test_statistics_of_pieces_are_those_of_the_whole(tmp_path):
+    items = [records.episode(seed, player_id=1 + seed % 2) for seed in range(9)]
+    whole = episode_rows(tmp_path, items)
+    counted = table.Statistics()
+    for begin in range(0, 9, 2):
+        counted.add(whole.slice(begin, 2))
+    assert counted.to_json() == table.statistics(whole)
+    assert counted.episodes == 9 and counted.replays == 9
+    assert counted.to_json()["steps"]["max"] == max(whole.column("steps").to_pylist())
+
+
+def test_left_out_rows_are_sorted_as_lists_of_them_are():
+    rows = [
+        table.QuarantineRow(
+            replay_id=replay_id, player_id=player, source="x", reason=reason, detail=""
+        )
+        for replay_id in ("b", "a")
+        for player in (2, None, 1)
+        for reason in ("mmr", "desync")
+    ]
+    unsorted = pyarrow.Table.from_pylist(
+        [dataclasses.asdict(row) for row in rows], table.QUARANTINE_SCHEMA
+    )
+    assert table.sort_left_out(unsorted).equals(table.quarantine_table(rows))
+
+
+def episode_rows(tmp_path, items) -> pyarrow.Table:
+    folder = str(tmp_path / "data")
+    records.dataset(folder, items)
+    rows = pq.read_table(f"{folder}/{table.EPISODES}")
+    # Lists that were read have elements of another name.
+    return rows.cast(table.EPISODE_SCHEMA)

@@ -1,16 +1,21 @@
 """The census of an index, against one counted by hand."""
 
-from starmill.pipelines import census
+from starmill.pipelines.planning import census
+from starmill.schema import replay_index
 from starmill.schema.selection import Selection
 from tests.pipelines.test_plan import row
 
 RULES = Selection(name="test", engine="skirmish", min_mmr=3500)
 
 
+def take(rows) -> census.Census:
+    return census.take(replay_index.table_from_rows(rows).to_batches(), RULES)
+
+
 def counted() -> census.Census:
     rows = [row(0), row(300, game_version="4.10.0.1"), row(2, ladder=False)]
     rows += [row(3, engine="sc2"), row(4, status="corrupt", detail="x")]
-    return census.take(rows, RULES)
+    return take(rows)
 
 
 def test_rows_are_kept_or_counted_by_reason():
@@ -39,7 +44,7 @@ def test_versions_are_sorted_as_numbers():
 
 def test_bands_have_no_gaps():
     rows = [row(0), row(800)]
-    content = census.take(rows, RULES).to_json()
+    content = take(rows).to_json()
     assert [band["episodes"] for band in content["mmr"]] == [1, 0, 0, 1]
     assert content["mmr_unknown"] == 0
 

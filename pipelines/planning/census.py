@@ -1,7 +1,7 @@
 """Counts what a selection keeps of an index: by reason, version, map, race and MMR.
 
-In: rows of an index and a selection. Out: a `Census`, as JSON or as text with bars. Rows are
-counted one by one, so the length of the index does not affect memory.
+In: batches of an index's rows, and a selection. Out: a `Census`, as JSON or as text with bars. A
+batch is counted by columns and forgotten, so the length of the index does not affect memory.
 """
 
 import collections
@@ -9,10 +9,15 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from starmill.schema import selection
-from starmill.schema.replay_row import ReplayRow
+import numpy as np
+import pyarrow as pa
+
+from starmill.pipelines.planning import judgements
+from starmill.schema import game_constants, selection
 from starmill.schema.selection import Selection
 
+# The columns of an index that are counted.
+COLUMNS = judgements.COLUMNS
 MMR_BAND = 250
 # Length of the longest bar, in characters.
 _BAR_LENGTH = 40
@@ -56,30 +61,38 @@ class Census:
         default_factory=collections.Counter
     )
 
-    def add(self, row: ReplayRow, rules: Selection) -> None:
-        """Counts one row."""
-        judgement = selection.judge(row, rules)
-        is_kept = judgement.reason is None
-        self.replays += 1
-        self.kept_replays += is_kept
-        self.kept_episodes += len(judgement.sides)
-        for counts, key in (
-            (self.versions, _short_version(row.game_version)),
-            (self.maps, row.map_name or "unknown"),
+    def add(self, batch: pa.RecordBatch, rules: Selection) -> None:
+        """Counts the rows of a batch, which has COLUMNS."""
+        judged = judgements.judge(batch, rules)
+        is_kept = judged.replays == judgements.KEPT
+        kept = batch.filter(pa.array(is_kept))
+        self.replays += batch.num_rows
+        self.kept_replays += kept.num_rows
+        for pairs, name, label in (
+            (self.versions, "game_version", _short_version),
+            (self.maps, "map_name", lambda name: name or "unknown"),
         ):
-            pair = counts.setdefault(key, [0, 0])
-            pair[0] += 1
-            pair[1] += is_kept
-        if judgement.reason is not None:
-            self.reasons[judgement.reason.value] += 1
-            return
-        self.splits[judgement.split] += 1
-        for player in judgement.sides:
-            own = row.players[player - 1]
-            self.races[own.race_name or "unknown"] += 1
-            self.outcomes[own.result or "unknown"] += 1
-            band = None if own.mmr is None else own.mmr // MMR_BAND * MMR_BAND
-            self.mmr[band] += 1
+            for place, rows in enumerate((batch, kept)):
+                for value, count in _value_counts(rows.column(name)):
+                    pairs.setdefault(label(value), [0, 0])[place] += count
+        codes, counts = np.unique(judged.replays[~is_kept], return_counts=True)
+        for code, count in zip(codes, counts, strict=True):
+            self.reasons[judgements.REASONS[code].value] += int(count)
+        self.splits.update(judgements.splits(kept, rules))
+        for player in (1, 2):
+            is_side = judged.sides[player - 1] == judgements.KEPT
+            self._add_sides(batch.filter(pa.array(is_side)), f"p{player}_")
+
+    def _add_sides(self, sides: pa.RecordBatch, player: str) -> None:
+        self.kept_episodes += sides.num_rows
+        for race, count in _value_counts(sides.column(f"{player}race")):
+            name = game_constants.RACE_NAME_BY_CODE.get(race or "")
+            self.races[name or "unknown"] += count
+        for result, count in _value_counts(sides.column(f"{player}result")):
+            self.outcomes[result or "unknown"] += count
+        rating = sides.column(f"{player}mmr")
+        for mmr, count in _value_counts(rating):
+            self.mmr[None if mmr is None else mmr // MMR_BAND * MMR_BAND] += count
 
     def to_json(self) -> dict[str, Any]:
         """Returns the counts in a fixed order."""
@@ -101,12 +114,19 @@ class Census:
         }
 
 
-def take(rows: Iterable[ReplayRow], rules: Selection) -> Census:
+def take(batches: Iterable[pa.RecordBatch], rules: Selection) -> Census:
     """Returns the census of all rows."""
     census = Census()
-    for row in rows:
-        census.add(row, rules)
+    for batch in batches:
+        census.add(batch, rules)
     return census
+
+
+def _value_counts(column: pa.Array) -> list[tuple[Any, int]]:
+    counts = column.value_counts()
+    return list(
+        zip(counts.field(0).to_pylist(), counts.field(1).to_pylist(), strict=True)
+    )
 
 
 def _short_version(version: str | None) -> str:
