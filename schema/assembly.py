@@ -5,15 +5,20 @@ Out: the files beside the shards. The order of the arguments does not matter to 
 """
 
 import dataclasses
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow
+import pyarrow.parquet as pq
 
 from starmill.schema import card, codec, errors, manifest, shards, specs, storage, table
 from starmill.schema.settings import ConverterSettings
 from starmill.version import __version__
+
+# Rows of a row group of a table that is written piece by piece: some 100 MB.
+GROUP_ROWS = 1 << 17
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -49,6 +54,41 @@ def libraries() -> dict[str, str]:
         "pyarrow": pyarrow.__version__,
         "zstd": codec.ZSTD_VERSION,
     }
+
+
+def write_pieces(
+    url: str, schema: pyarrow.Schema, tables: Iterable[pyarrow.Table]
+) -> storage.Written:
+    """Writes the rows of many tables as one Parquet file, atomically.
+
+    Memory holds GROUP_ROWS of them. The bytes depend on the rows, not on how they are divided.
+    Up to GROUP_ROWS, they are those of `table.write_table`.
+    """
+    with tempfile.NamedTemporaryFile(prefix="starmill-table-") as file:
+        with pq.ParquetWriter(
+            file, schema, compression="zstd", write_page_checksum=True
+        ) as writer:
+            for group in _groups(schema, tables):
+                writer.write_table(group)
+        file.flush()
+        return storage.upload(url, file.name)
+
+
+def _groups(
+    schema: pyarrow.Schema, tables: Iterable[pyarrow.Table]
+) -> Iterator[pyarrow.Table]:
+    """Yields the rows GROUP_ROWS at a time; at least one table, which may be empty."""
+    waiting = schema.empty_table()
+    is_first = True
+    for content in tables:
+        waiting = pyarrow.concat_tables([waiting, content.cast(schema)])
+        while waiting.num_rows > GROUP_ROWS:
+            yield waiting.slice(0, GROUP_ROWS).combine_chunks()
+            # A copy, so that the rows that were written are forgotten.
+            waiting = waiting.slice(GROUP_ROWS).combine_chunks()
+            is_first = False
+    if waiting.num_rows or is_first:
+        yield waiting.combine_chunks()
 
 
 class Tables(NamedTuple):
@@ -97,7 +137,7 @@ def write_tables(
             )
 
     written = {
-        table.EPISODES: table.write_tables(
+        table.EPISODES: write_pieces(
             storage.join(folder, table.EPISODES), table.EPISODE_SCHEMA, counted()
         )
     }

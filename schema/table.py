@@ -8,7 +8,6 @@ is decoded to choose episodes.
 import collections
 import dataclasses
 import io
-import tempfile
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
@@ -24,8 +23,6 @@ UNSELECTED = "unselected.parquet"
 # Datasets without `unselected.parquet` have these sides in the quarantine, with this detail.
 UNSELECTED_DETAIL = "the selection leaves this side out"
 
-# Rows of a row group of a table that is written piece by piece: some 100 MB.
-GROUP_ROWS = 1 << 17
 # Columns are read in pieces of so many bytes.
 _BUFFER_BYTES = 1 << 20
 # Longer texts are no names or sentences.
@@ -188,41 +185,6 @@ def to_parquet(content: pyarrow.Table) -> bytes:
 def write_table(url: str, content: pyarrow.Table) -> storage.Written:
     """Writes a table as Parquet, atomically."""
     return storage.write(url, to_parquet(content))
-
-
-def write_tables(
-    url: str, schema: pyarrow.Schema, tables: Iterable[pyarrow.Table]
-) -> storage.Written:
-    """Writes the rows of many tables as one Parquet file, atomically.
-
-    Memory holds GROUP_ROWS of them. The bytes depend on the rows, not on how they are divided.
-    Up to GROUP_ROWS, they are those of `write_table`.
-    """
-    with tempfile.NamedTemporaryFile(prefix="starmill-table-") as file:
-        with pyarrow.parquet.ParquetWriter(
-            file, schema, compression="zstd", write_page_checksum=True
-        ) as writer:
-            for group in _groups(schema, tables):
-                writer.write_table(group)
-        file.flush()
-        return storage.upload(url, file.name)
-
-
-def _groups(
-    schema: pyarrow.Schema, tables: Iterable[pyarrow.Table]
-) -> Iterator[pyarrow.Table]:
-    """Yields the rows GROUP_ROWS at a time; at least one table, which may be empty."""
-    waiting = schema.empty_table()
-    is_first = True
-    for content in tables:
-        waiting = pyarrow.concat_tables([waiting, content.cast(schema)])
-        while waiting.num_rows > GROUP_ROWS:
-            yield waiting.slice(0, GROUP_ROWS).combine_chunks()
-            # A copy, so that the rows that were written are forgotten.
-            waiting = waiting.slice(GROUP_ROWS).combine_chunks()
-            is_first = False
-    if waiting.num_rows or is_first:
-        yield waiting.combine_chunks()
 
 
 def parse_table(

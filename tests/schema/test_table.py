@@ -4,7 +4,7 @@ import pyarrow
 import pyarrow.parquet as pq
 import pytest
 
-from starmill.schema import errors, shards, table
+from starmill.schema import assembly, errors, shards, table
 from tests.factories import records
 
 
@@ -78,11 +78,11 @@ def test_rows_that_come_piece_by_piece_make_the_same_file(tmp_path, monkeypatch)
     whole = episode_rows(tmp_path, items)
     pieces = [whole.slice(begin, 3) for begin in range(0, whole.num_rows, 3)]
     url = str(tmp_path / "pieces.parquet")
-    written = table.write_tables(url, table.EPISODE_SCHEMA, pieces)
+    written = assembly.write_pieces(url, table.EPISODE_SCHEMA, pieces)
     assert written == table.write_table(str(tmp_path / "whole.parquet"), whole)
-    monkeypatch.setattr(table, "GROUP_ROWS", 8)
-    groups = table.write_tables(url, table.EPISODE_SCHEMA, pieces)
-    assert groups == table.write_tables(url, table.EPISODE_SCHEMA, [whole])
+    monkeypatch.setattr(assembly, "GROUP_ROWS", 8)
+    groups = assembly.write_pieces(url, table.EPISODE_SCHEMA, pieces)
+    assert groups == assembly.write_pieces(url, table.EPISODE_SCHEMA, [whole])
     file = pq.ParquetFile(url)
     assert [file.metadata.row_group(i).num_rows for i in range(3)] == [8, 8, 4]
     assert file.read().cast(table.EPISODE_SCHEMA).equals(whole)

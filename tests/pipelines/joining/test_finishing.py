@@ -7,7 +7,7 @@ import pytest
 from starmill.pipelines import plan
 from starmill.pipelines.generate import check_summary
 from starmill.pipelines.joining import finishing, joining
-from starmill.schema import errors, shards, storage, table
+from starmill.schema import assembly, errors, shards, storage, table
 from tests.factories import records
 from tests.pipelines.test_work_folder import target
 
@@ -75,7 +75,7 @@ def test_merged_tables_are_those_made_at_once(tmp_path):
     unselected = [row for result in made.values() for row in result.unselected]
     episodes = [made[name].episodes for name in SHARDS]
     expected = {
-        table.EPISODES: table.write_tables(
+        table.EPISODES: assembly.write_pieces(
             str(tmp_path / "a"), table.EPISODE_SCHEMA, episodes
         ),
         table.QUARANTINE: table.write_table(
