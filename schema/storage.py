@@ -49,6 +49,8 @@ _CLIENTS = (
 )
 # Scheme of an address -> the extra that installs its client.
 _EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gcp", "gcs": "gcp", "hf": "hub"}
+# Requests at a time to one store: S3's client waits for a free connection beyond ten.
+MOST_CONNECTIONS = 256
 _FINAL_NUMBERS = {errno.ENOSPC, errno.EROFS, errno.ENAMETOOLONG, errno.EINVAL}
 
 
@@ -72,7 +74,7 @@ def filesystem_of(url: str) -> tuple[Any, str]:
         local = fsspec.filesystem("file")
         return local, local._strip_protocol(url)
     try:
-        filesystem, path = fsspec.core.url_to_fs(url)
+        filesystem, path = fsspec.core.url_to_fs(url, **_client_options(url))
     except ImportError as error:
         scheme = url.split("://", 1)[0]
         extra = _EXTRAS.get(scheme)
@@ -81,6 +83,14 @@ def filesystem_of(url: str) -> tuple[Any, str]:
             f"{scheme}:// needs a package that is not installed ({error}){advice}"
         ) from error
     return filesystem, path
+
+
+def _client_options(url: str) -> dict[str, Any]:
+    """Returns what a store's client is given beyond what the user configured for fsspec."""
+    if not url.startswith(("s3://", "s3a://")):
+        return {}
+    configured = fsspec.config.conf.get("s3", {}).get("config_kwargs", {})
+    return {"config_kwargs": {"max_pool_connections": MOST_CONNECTIONS, **configured}}
 
 
 def is_local(url: str) -> bool:
@@ -376,21 +386,21 @@ class RangeReader:
 
         The name comes from a table or a manifest, so it must not lead out of the folder.
         """
-        if "/" in name or "\\" in name or name in ("", ".", ".."):
-            raise errors.ShardCorrupt(
-                f"{self.folder}: expected the name of a file in it, found {name!r}"
-            )
-        url = join(self.folder, name)
+        url = self.url(name)
         if is_local(url):
             data = self._read_local(name, url, begin, end)
         else:
             data = self._read_remote(url, begin, end)
-        if len(data) != end - begin:
-            raise errors.ShardCorrupt(
-                f"{url}: expected bytes {begin} to {end}, "
-                f"but the file ends at {begin + len(data)}"
-            )
+        check_length(url, data, begin, end)
         return data
+
+    def url(self, name: str) -> str:
+        """Returns the address of a file; ShardCorrupt if it would not be in the folder."""
+        if "/" in name or "\\" in name or name in ("", ".", ".."):
+            raise errors.ShardCorrupt(
+                f"{self.folder}: expected the name of a file in it, found {name!r}"
+            )
+        return join(self.folder, name)
 
     def _read_local(self, name: str, url: str, begin: int, end: int) -> bytes:
         descriptor = self._open.get(name)
@@ -432,3 +442,12 @@ class RangeReader:
 
     def __del__(self) -> None:
         self.close()
+
+
+def check_length(url: str, data: bytes, begin: int, end: int) -> None:
+    """Raises ShardCorrupt if a range of a file does not have all its bytes."""
+    if len(data) != end - begin:
+        raise errors.ShardCorrupt(
+            f"{url}: expected bytes {begin} to {end}, "
+            f"but the file ends at {begin + len(data)}"
+        )

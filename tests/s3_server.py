@@ -15,6 +15,8 @@ import pytest
 from starmill.schema import storage
 
 READ_TIMEOUT_SECONDS = 3
+# After so long without another request, a round is complete.
+QUIET_SECONDS = 0.5
 
 
 class Faults:
@@ -22,6 +24,8 @@ class Faults:
 
     errors, delays, cuts: how many of the next ones are answered by 503, not at all, or by
     half of the answer.  every: besides, every so many is spoiled, by turns with 503 and half.
+    gather: whether requests wait until no more come, and are answered together; rounds counts
+    how often that was.
     """
 
     def __init__(self) -> None:
@@ -31,6 +35,23 @@ class Faults:
         self.cuts = 0
         self.every = 0
         self.requests = 0
+        self.gather = False
+        self.rounds = 0
+        self._arrived = threading.Condition()
+        self._last = 0.0
+
+    def wait_for_others(self) -> None:
+        if not self.gather:
+            return
+        with self._arrived:
+            mine = self.rounds
+            self._last = time.monotonic()
+            while self.rounds == mine:
+                self._arrived.wait(QUIET_SECONDS / 10)
+                quiet = time.monotonic() - self._last
+                if self.rounds == mine and quiet > QUIET_SECONDS:
+                    self.rounds += 1
+                    self._arrived.notify_all()
 
     def next(self) -> str:
         with self.lock:
@@ -52,6 +73,7 @@ def _proxy_to(port: int, faults: Faults) -> http.server.ThreadingHTTPServer:
             size = int(self.headers.get("Content-Length") or 0)
             body = self.rfile.read(size)
             fault = faults.next()
+            faults.wait_for_others()
             if fault == "errors":
                 self.send_response(503)
                 self.send_header("Content-Length", "0")
@@ -87,10 +109,15 @@ def _proxy_to(port: int, faults: Faults) -> http.server.ThreadingHTTPServer:
         def log_message(self, *arguments):
             pass
 
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = _Server(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, daemon=True).start()
     return server
+
+
+class _Server(http.server.ThreadingHTTPServer):
+    # Connections that wait to be accepted; beyond them, clients try again after a second.
+    request_queue_size = 512
 
 
 @contextlib.contextmanager

@@ -14,8 +14,6 @@ from starmill.schema.loader import samplers
 from starmill.schema.loader.samplers import SamplingPlan
 
 FORMS = ("dense", "compact")
-# Samplers that read an episode in order, so that a rollout can continue the one before it.
-_ORDERED = ("consecutive", "sequential")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -78,12 +76,14 @@ class BatchOptions:
                 f"stride {self.stride}: would skip steps, expected at most the rollout's "
                 f"{self.rollout}"
             )
-        if self.sampler in samplers.NAMES and self.sampler not in _ORDERED:
+        if self.sampler in samplers.NAMES and self.sampler not in samplers.ORDERED:
             if self.cross_episodes:
                 problems.append(f"cross_episodes: not with sampler {self.sampler!r}")
             if self.stride not in (None, self.rollout):
                 problems.append(f"stride: not with sampler {self.sampler!r}")
-        if self.ahead and (self.ahead < self.rollout or self.sampler in _ORDERED):
+        if self.ahead and (
+            self.ahead < self.rollout or self.sampler in samplers.ORDERED
+        ):
             problems.append(
                 f"ahead {self.ahead}: expected 0, or at least the rollout's {self.rollout} with "
                 f'sampler "episode" or "step", found sampler {self.sampler!r}'

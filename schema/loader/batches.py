@@ -115,7 +115,10 @@ class BatchMaker:
         self.settings = settings
         self.folder = folder
         self._has_delay = _DELAY in specs.episode_specs(settings)
-        self._reader = windows.WindowReader(folder, settings, index)
+        is_ordered = plan.sampling.sampler in samplers.ORDERED
+        self._reader = windows.WindowReader(
+            folder, settings, index, lanes=plan.lanes if is_ordered else 0
+        )
         self._sampler = samplers.make(plan.sampling, index.steps)
         self.layout, self.size_bytes = fields(plan, settings)
         draws = self._sampler.batches
@@ -137,9 +140,19 @@ class BatchMaker:
         for key in ("valid", "episode", "step", "outcome"):
             out[key][:] = 0
         rows = 0
+        left = [
+            windows.Window(piece.episode, piece.start, piece.start + piece.length)
+            for pieces in lanes
+            for piece in pieces
+        ]
+        in_memory = 0
         for lane, pieces in enumerate(lanes):
             begin = 0
             for piece in pieces:
+                if in_memory == 0:
+                    in_memory = self._reader.fetch_ahead(left)
+                    del left[:in_memory]
+                in_memory -= 1
                 end = begin + piece.length
                 target = _Target(lane, begin, rows)
                 rows = self._read_piece(piece, target, out, delay, before)

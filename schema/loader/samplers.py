@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 NAMES = ("episode", "step", "consecutive", "sequential")
+# Those that read an episode in order, so that a rollout can continue the one before it.
+ORDERED = ("consecutive", "sequential")
 # Independent streams of random numbers.
 _WINDOWS, _LANES, _EPOCHS, _SHUFFLE = 0, 1, 2, 3
 

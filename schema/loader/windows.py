@@ -7,21 +7,32 @@ the lengths of the episodes. Must not know how steps are chosen.
 """
 
 import collections
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
 from starmill.schema import codec, errors, shards, storage
+from starmill.schema.loader import ranges
 from starmill.schema.loader.episode_index import EpisodeIndex
+from starmill.schema.loader.ranges import Range
 from starmill.schema.settings import ConverterSettings
 
 # How many headers and chunks a reader keeps; a header takes about 400 kB, a chunk 100 kB.
 HEADERS, CHUNKS = 64, 64
+# What is read at once has some more encoded bytes than these at most.
+MOST_AHEAD_BYTES = 128 << 20
 
 
 class WindowReader:
     """Reads steps of episodes. It can be pickled, but threads must not share one.
+
+    Args:
+        folder: path or URL of the dataset.
+        settings: of the dataset.
+        index: where the episodes are.
+        lanes: how many episodes are read in turns, a little of each: so many more headers and
+            chunks are kept.
 
     Attributes:
         index: where the episodes are; their numbers are its rows.
@@ -32,8 +43,10 @@ class WindowReader:
         folder: str,
         settings: ConverterSettings,
         index: EpisodeIndex,
+        lanes: int = 0,
     ) -> None:
         self._settings = settings
+        self._lanes = lanes
         self.index = index
         self._files = storage.RangeReader(folder)
         self._headers: collections.OrderedDict[int, codec.Header] = (
@@ -42,6 +55,7 @@ class WindowReader:
         self._chunks: collections.OrderedDict[tuple[int, int], codec.Chunk] = (
             collections.OrderedDict()
         )
+        self._ahead = _Ahead({}, {}, {})
 
     def __getstate__(self) -> dict[str, Any]:
         """Leaves the decoded headers and chunks out."""
@@ -49,7 +63,52 @@ class WindowReader:
             **self.__dict__,
             "_headers": collections.OrderedDict(),
             "_chunks": collections.OrderedDict(),
+            "_ahead": _Ahead({}, {}, {}),
         }
+
+    def fetch_ahead(self, windows: Sequence["Window"]) -> int:
+        """Reads the records of windows at once; returns of how many, at least one.
+
+        `read` and `chunks` then need no request for these windows. They should follow soon:
+        the records stay in memory until the next call.
+        """
+        ahead = _Ahead({}, {}, {})
+        # A dict for its order: the records to read, each once.
+        records: dict[tuple[int, int], Range] = {}
+        size = count = 0
+        for window in windows:
+            for record in self._missing(window, ahead):
+                if record not in records:
+                    records[record] = self._range(*record)
+                    size += records[record].end - records[record].begin
+            count += 1
+            if size > MOST_AHEAD_BYTES:
+                break
+        # Before the request, so that what is no longer needed does not take memory meanwhile.
+        self._ahead = ahead
+        if records:
+            data = ranges.read_many(self._files, list(records.values()))
+            ahead.records.update(zip(records, data, strict=True))
+        return count
+
+    def _missing(self, window: "Window", ahead: "_Ahead") -> Iterator[tuple[int, int]]:
+        """Yields the records of a window that are not in memory; holds on to those that are."""
+        episode, start, stop = window
+        size = codec.STEPS_PER_CHUNK
+        numbers = range(start // size, (stop - 1) // size + 1)
+        for number in numbers:
+            chunk = self._chunks.get((episode, number))
+            if chunk is not None:
+                ahead.chunks[episode, number] = chunk
+        missing = [n for n in numbers if (episode, n) not in ahead.chunks]
+        header = self._headers.get(episode)
+        if header is not None:
+            ahead.headers[episode] = header
+        elif missing:
+            yield episode, 0
+        for number in missing:
+            # Record 0 is the header, so chunk c is record c + 1.
+            yield episode, number + 1
 
     def chunks(self, episode: int, start: int, stop: int) -> Iterable["Part"]:
         """Yields the parts of chunks that together are steps start:stop."""
@@ -69,7 +128,7 @@ class WindowReader:
                 max(start - begin, 0),
                 min(stop - begin, size),
             )
-        while len(self._chunks) > CHUNKS:
+        while len(self._chunks) > CHUNKS + self._lanes:
             self._chunks.popitem(last=False)
 
     def read(
@@ -91,7 +150,8 @@ class WindowReader:
 
     def record(self, episode: int, number: int) -> bytes:
         """Returns one record of an episode after checking its crc32c; record 0 is the header."""
-        return self._records(episode, number, number)[0]
+        framed = self._files.read(*self._range(episode, number))
+        return shards.unframe_record(framed, self._where(episode, number))
 
     def _delay_before(self, part: "Part") -> int:
         if part.start == 0:
@@ -99,27 +159,52 @@ class WindowReader:
         return part.chunk.delay(part.start - 1)
 
     def _load(self, episode: int, first: int, last: int) -> None:
-        header = self._headers.get(episode)
-        if header is None:
-            header = self._header(episode)
-        else:
-            self._headers.move_to_end(episode)
-        # Record 0 is the header, so chunk c is record c + 1.
-        for number, record in enumerate(
-            self._records(episode, first + 1, last + 1), first
-        ):
+        window = Window(
+            episode, first * codec.STEPS_PER_CHUNK, self._end(episode, last)
+        )
+        if not self._is_ahead(episode, first, last):
+            self.fetch_ahead([window])
+        for number in range(first, last + 1):
             if (episode, number) in self._chunks:
                 continue
-            where = self._where(episode, number + 1)
-            chunk = codec.Chunk(header, record, where)
-            self._check(episode, number, chunk, where)
+            chunk = self._ahead.chunks.get((episode, number))
+            if chunk is None:
+                where = self._where(episode, number + 1)
+                framed = self._ahead.records[episode, number + 1]
+                data = shards.unframe_record(framed, where)
+                chunk = codec.Chunk(self._header(episode), data, where)
+                self._check(episode, number, chunk, where)
             self._chunks[episode, number] = chunk
 
+    def _end(self, episode: int, chunk: int) -> int:
+        """Returns the step after the last one of a chunk."""
+        end = (chunk + 1) * codec.STEPS_PER_CHUNK
+        return min(end, int(self.index.steps[episode]))
+
+    def _is_ahead(self, episode: int, first: int, last: int) -> bool:
+        """Returns whether everything that `_load` needs of chunks first to last is in memory."""
+        ahead = self._ahead
+        has_header = (
+            episode in self._headers
+            or episode in ahead.headers
+            or (episode, 0) in ahead.records
+        )
+        return all(
+            (episode, number) in self._chunks
+            or (episode, number) in ahead.chunks
+            or (has_header and (episode, number + 1) in ahead.records)
+            for number in range(first, last + 1)
+        )
+
     def _header(self, episode: int) -> codec.Header:
-        where = self._where(episode, 0)
-        header = codec.Header(self.record(episode, 0), self._settings, where)
+        header = self._headers.get(episode) or self._ahead.headers.get(episode)
+        if header is None:
+            where = self._where(episode, 0)
+            record = shards.unframe_record(self._ahead.records[episode, 0], where)
+            header = codec.Header(record, self._settings, where)
         self._headers[episode] = header
-        if len(self._headers) > HEADERS:
+        self._headers.move_to_end(episode)
+        if len(self._headers) > HEADERS + self._lanes:
             self._headers.popitem(last=False)
         return header
 
@@ -132,25 +217,17 @@ class WindowReader:
                 f"found chunk {chunk.index} of {chunk.steps}"
             )
 
-    def _records(self, episode: int, first: int, last: int) -> list[bytes]:
-        """Returns records first to last, the last included, by one range read."""
+    def _range(self, episode: int, number: int) -> Range:
+        """Returns where a record is, framed."""
         begin = int(self.index.begins[episode])
         offsets = self.index.offsets[begin : int(self.index.begins[episode + 1])]
-        if last + 1 >= len(offsets):
+        if number + 1 >= len(offsets):
             raise errors.ShardCorrupt(
-                f"{self._where(episode, last)}: expected at least {last + 1} records of the "
-                f"episode, the table lists only {len(offsets) - 1} records"
+                f"{self._where(episode, number)}: expected at least {number + 1} records of "
+                f"the episode, the table lists only {len(offsets) - 1} records"
             )
         name = self.index.shard_names[int(self.index.shard[episode])]
-        data = self._files.read(name, int(offsets[first]), int(offsets[last + 1]))
-        base = int(offsets[first])
-        return [
-            shards.unframe_record(
-                data[int(offsets[number]) - base : int(offsets[number + 1]) - base],
-                self._where(episode, number),
-            )
-            for number in range(first, last + 1)
-        ]
+        return Range(name, int(offsets[number]), int(offsets[number + 1]))
 
     def _where(self, episode: int, number: int) -> str:
         name = self.index.shard_names[int(self.index.shard[episode])]
@@ -159,6 +236,34 @@ class WindowReader:
             f"{storage.join(self._files.folder, name)}: "
             f"episode {self.index.ids[episode].decode()}: {record}"
         )
+
+
+class Window(NamedTuple):
+    """Steps of an episode.
+
+    Attributes:
+        episode: the episode's number.
+        start: the first step.
+        stop: the step after the last one.
+    """
+
+    episode: int
+    start: int
+    stop: int
+
+
+class _Ahead(NamedTuple):
+    """What `fetch_ahead` has brought into memory, or found there.
+
+    Attributes:
+        records: framed records by episode and number; record 0 is the header.
+        headers: decoded headers by episode.
+        chunks: decoded chunks by episode and number.
+    """
+
+    records: dict[tuple[int, int], bytes]
+    headers: dict[int, codec.Header]
+    chunks: dict[tuple[int, int], codec.Chunk]
 
 
 class Part(NamedTuple):

@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 
 import starmill
-from starmill.schema import episode, specs
-from starmill.schema.loader import batch_options, batches, compact, samplers
+from starmill.schema import assembly, codec, episode, shards, specs
+from starmill.schema.loader import batch_options, batches, compact, ranges, samplers
 from starmill.schema.loader.batch_options import BatchOptions
 from starmill.schema.loader.episode_index import EpisodeIndex
-from tests.factories import records
+from tests.factories import records, round_trips
 
 KEYS = ("player", "action/delay", "action/unit_tags", "camera", "raw_units")
 
@@ -190,3 +190,60 @@ def test_a_pool_gives_out_no_buffer_twice():
     gc.collect()
     assert pool.take().ctypes.data == address
     assert len(two) == 16
+
+
+@pytest.mark.parametrize("sampler", ["step", "consecutive"])
+def test_a_batch_of_a_store_takes_one_round_trip(opened, sampler, monkeypatch):
+    monkeypatch.setattr(ranges, "_MOST_GAP_BYTES", 0)
+    remote = starmill.open_dataset(f"trips://{opened.url}")
+    options = BatchOptions(
+        batch_size=512, rollout=4, seed=1, sampler=sampler, keys=["player"]
+    )
+    store = round_trips.TripsFileSystem
+    expected = next(opened.batches(options))
+    store.reset()
+    batch = next(remote.batches(options))
+    np.testing.assert_array_equal(batch["player"], expected["player"])
+    assert store.round_trips == 1
+    # Five headers, and the chunks between them.
+    assert store.requests <= 10
+
+
+def test_512_lanes_of_a_store_take_few_round_trips(tmp_path, monkeypatch):
+    """Each of 512 windows is in an episode of its own."""
+    monkeypatch.setattr(ranges, "_MOST_GAP_BYTES", 0)
+    first = records.episode(0, steps=40)
+    encoded = codec.encode(first.arrays, records.SMALL)
+    items = [
+        shards.EpisodeRecords(
+            meta=records.episode_meta(seed, steps=40), records=encoded
+        )
+        for seed in range(600)
+    ]
+    items.sort(key=lambda item: item.meta.episode_id)
+    name = shards.shard_name("train", 0, 1)
+    entry, placed = shards.write_shard(str(tmp_path), name, items)
+    build = assembly.Build(
+        name="many",
+        version="1.0.0",
+        engine="factory",
+        settings=records.SMALL,
+        selection={},
+        replay_ids=frozenset(item.meta.replay_id for item in items),
+    )
+    assembly.finish(str(tmp_path), build, [entry], placed)
+    opened = starmill.open_dataset(f"trips://{tmp_path}")
+    options = BatchOptions(
+        batch_size=512, rollout=4, sampler="consecutive", seed=0, keys=["player"]
+    )
+    store = round_trips.TripsFileSystem
+    batches_ = opened.batches(options)
+    store.reset()
+    assert len(np.unique(next(batches_)["episode"])) == 512
+    # An episode's header and its first chunk are one range.
+    assert store.requests == 512
+    # 256 connections serve 512 requests in two round trips.
+    assert 2 <= store.round_trips < 10
+    # The next rollouts are in the same chunks: nothing is read twice.
+    next(batches_)
+    assert store.requests == 512

@@ -98,3 +98,24 @@ def test_parts_and_listings(s3):
     assert shards.read_part(f"{url}/parts/a.part") == []
     assert storage.names(f"{url}/parts") == ["a.part"]
     assert storage.names(f"{url}/nothing") == []
+
+
+def test_a_batch_is_one_round_of_requests(s3):
+    url, faults = s3
+    items = [records.episode(seed, steps=40) for seed in range(24)]
+    records.dataset(f"{url}/rounds", items)
+    opened = starmill.open_dataset(f"{url}/rounds")
+    options = starmill.BatchOptions(
+        batch_size=24, rollout=4, sampler="consecutive", seed=1, keys=["player"]
+    )
+    batches = opened.batches(options)
+    before = faults.requests
+    faults.gather = True
+    try:
+        batch = next(batches)
+    finally:
+        faults.gather = False
+    assert len(np.unique(batch["episode"])) == 24
+    assert faults.requests - before <= 24
+    # More connections than S3's client has by itself; a busy machine may split a round.
+    assert 1 <= faults.rounds <= 2

@@ -5,9 +5,9 @@ import pytest
 
 import starmill
 from starmill.schema import codec, errors, storage
-from starmill.schema.loader import windows
+from starmill.schema.loader import ranges, windows
 from starmill.schema.loader.episode_index import EpisodeIndex
-from tests.factories import records
+from tests.factories import records, round_trips
 
 KEYS = ("game_loop", "player", "action/delay", "raw_units")
 
@@ -126,3 +126,76 @@ def test_records_are_those_that_were_written(opened, index, originals):
         assert [reader.record(number, n) for n in range(len(written))] == written
         with pytest.raises(errors.ShardCorrupt, match="the table lists only"):
             reader.record(number, len(written))
+
+
+@pytest.fixture
+def remote(opened):
+    """The same episodes in a store that counts round trips."""
+    round_trips.TripsFileSystem.reset()
+    return windows.WindowReader(
+        f"trips://{opened.url}", records.SMALL, EpisodeIndex.from_table(opened.table)
+    )
+
+
+def test_a_window_of_a_store_takes_one_round_trip(opened, index, remote, monkeypatch):
+    monkeypatch.setattr(ranges, "_MOST_GAP_BYTES", 0)
+    store = round_trips.TripsFileSystem
+    number = int(index.steps.argmax())
+    out = {"game_loop": np.zeros(50, np.int32)}
+    remote.read(number, 70, 90, out)
+    # The header and chunk 2, neither of which is known yet.
+    assert (store.requests, store.round_trips) == (2, 1)
+    expected = {"game_loop": np.zeros(50, np.int32)}
+    reader_of(opened, index).read(number, 70, 90, expected)
+    np.testing.assert_array_equal(out["game_loop"], expected["game_loop"])
+    remote.read(number, 10, 20, out)
+    assert (store.requests, store.round_trips) == (3, 2)
+    remote.read(number, 75, 80, out)
+    assert store.requests == 3
+
+
+def test_records_close_together_are_one_request(index, remote):
+    number = int(index.steps.argmax())
+    remote.read(number, 70, 90, {})
+    assert round_trips.TripsFileSystem.requests == 1
+
+
+def test_what_was_fetched_ahead_needs_no_request(index, remote, monkeypatch):
+    monkeypatch.setattr(windows, "HEADERS", 1)
+    monkeypatch.setattr(windows, "CHUNKS", 1)
+    store = round_trips.TripsFileSystem
+    wanted = [
+        windows.Window(number, start, min(start + 40, int(index.steps[number])))
+        for number in range(4)
+        for start in (0, 20)
+    ] * 2
+    # Some of it is in memory before, and must not be dropped before it is used.
+    remote.read(3, 20, 60, {})
+    store.reset()
+    assert remote.fetch_ahead(wanted) == len(wanted)
+    requests = store.requests
+    assert store.round_trips == 1
+    for window in wanted:
+        remote.read(*window, {})
+    assert store.requests == requests
+
+
+def test_what_is_fetched_ahead_is_bounded(index, remote, monkeypatch):
+    monkeypatch.setattr(windows, "MOST_AHEAD_BYTES", 5000)
+    wanted = [windows.Window(number, 0, 30) for number in range(4)]
+    counts = []
+    while wanted:
+        counts.append(remote.fetch_ahead(wanted))
+        del wanted[: counts[-1]]
+    assert len(counts) > 1
+    assert sum(counts) == 4
+    assert all(count > 0 for count in counts)
+
+
+def test_readers_of_lanes_keep_more(opened, index, monkeypatch):
+    monkeypatch.setattr(windows, "HEADERS", 1)
+    monkeypatch.setattr(windows, "CHUNKS", 1)
+    reader = windows.WindowReader(opened.url, records.SMALL, index, lanes=3)
+    for number in range(4):
+        reader.read(number, 0, 10, {})
+    assert len(reader._headers) == len(reader._chunks) == 4
