@@ -186,7 +186,7 @@ def _index(request: Request, options: Sequence[str]) -> str:
     )
     url = work_folder.index_url(work, index.digest(inputs, settings))
     index_options = PipelineOptions(_index_options(options, len(inputs.units)))
-    with failures.run_errors():
+    with failures.run_errors(), local_runner.imports_from_installation():
         index.run(inputs, url, settings, index_options, work_folder.index_parts(work))
     return url
 
@@ -324,7 +324,11 @@ def _run_beam(
         password=request.password,
         min_ram=DATAFLOW_MIN_RAM if on_dataflow else None,
     )
-    with failures.run_errors(), local_runner.watched():
+    with (
+        failures.run_errors(),
+        local_runner.imports_from_installation(),
+        local_runner.watched(),
+    ):
         result = pipeline.run()
         state = result.wait_until_finish()
     if state not in (None, PipelineState.DONE):

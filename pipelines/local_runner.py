@@ -17,10 +17,30 @@ from starmill.schema import errors
 
 # How Beam's thread reports that the process it waits for ended with an error.
 _DIED = "Worker subprocess exited with return code"
+# Python processes that inherit it do not import from the folder that they are started in.
+SAFE_PATH = "PYTHONSAFEPATH"
 
 
 class WorkerLost(errors.StarmillError):
     """A worker process on this machine died. The job can start again."""
+
+
+@contextlib.contextmanager
+def imports_from_installation() -> Iterator[None]:
+    """Keeps worker processes that start in the block from importing from the working folder.
+
+    Beam starts them with `python -m`. A folder there that is called starmill, such as a clone,
+    would take the place of the installed package.
+    """
+    before = os.environ.get(SAFE_PATH)
+    os.environ[SAFE_PATH] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[SAFE_PATH]
+        else:
+            os.environ[SAFE_PATH] = before
 
 
 @contextlib.contextmanager

@@ -187,12 +187,13 @@ def claim(work: str, job: dict[str, Any]) -> None:
 def check(work: str, job: dict[str, Any]) -> bool:
     """Returns whether the work folder is this build's already.
 
-    Raises ConfigError if it belongs to another build, or holds files that no build wrote.
+    A folder in which another build has played nothing yet, such as one whose selection kept no
+    replay, is free. Raises ConfigError if the folder belongs to another build, or holds files
+    that no build wrote.
     """
     url = storage.join(work, _JOB)
     if storage.exists(url):
-        _check_job(work, storage.read(url), job)
-        return True
+        return _is_same_job(work, storage.read(url), job)
     foreign = [
         name
         for name in storage.names(work)
@@ -207,7 +208,7 @@ def check(work: str, job: dict[str, Any]) -> bool:
     return False
 
 
-def _check_job(work: str, data: bytes, job: dict[str, Any]) -> None:
+def _is_same_job(work: str, data: bytes, job: dict[str, Any]) -> bool:
     try:
         stored = json.loads(data)
     except ValueError:
@@ -219,12 +220,22 @@ def _check_job(work: str, data: bytes, job: dict[str, Any]) -> None:
     differences = sorted(
         key for key in {*job, *stored} if job.get(key) != stored.get(key)
     )
-    if differences:
+    if differences and _has_results(work):
         raise errors.ConfigError(
             f"{work}: holds the unfinished work of another build, which differs in "
             f"{', '.join(differences)}. Finish that build, choose another --output or "
             "--work, or delete the folder"
         )
+    return not differences
+
+
+def _has_results(work: str) -> bool:
+    """Returns whether a build has written more than its job, its index and its plan."""
+    names = (storage.temporary_target(name) or name for name in storage.names(work))
+    return any(
+        not (_is_work(name) or name == _INDEX_PARTS or claims.is_ours(name))
+        for name in names
+    )
 
 
 def remove(work: str) -> None:

@@ -267,9 +267,10 @@ def _start_again(args: argparse.Namespace, error: local_runner.WorkerLost) -> No
         )
     print(f"generate  a worker died ({error}); continuing", file=sys.stderr, flush=True)
     arguments = [word for word in sys.argv[1:] if not word.startswith("--retry=")]
-    os.execv(
+    os.execve(
         sys.executable,
         [sys.executable, "-m", "starmill", *arguments, f"--retry={args.retry + 1}"],
+        {**os.environ, local_runner.SAFE_PATH: "1"},
     )
 
 

@@ -3,6 +3,8 @@
 import errno
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -310,9 +312,37 @@ def test_a_finished_dataset_is_never_changed(ladder, built, capsys):
 def test_unfinished_work_of_another_build_is_not_mixed_in(ladder, tmp_path, capsys):
     work = ("--work", str(tmp_path / "work"))
     assert generate(ladder, tmp_path / "data", "--dry-run", *work) == 0
+    (tmp_path / "work/parts").mkdir()  # as soon as a replay has been played
     capsys.readouterr()
     assert generate(ladder, tmp_path / "data", "--name", "other", *work) == 2
     assert "differs in name" in one_line(capsys)
+
+
+def test_a_selection_that_keeps_nothing_does_not_lock_the_output(
+    ladder, built, tmp_path, capsys
+):
+    output = tmp_path / "data"
+    assert generate(ladder, output, "--selection", "unplugged") == 2
+    assert "keeps none of the replays" in one_line(capsys)
+    assert generate(ladder, output) == 0
+    assert builds.digest(output) == builds.digest(built)
+
+
+def test_a_folder_that_is_called_starmill_does_no_harm(ladder, built, tmp_path):
+    """As beside a clone: worker processes start in the working folder."""
+    (tmp_path / "starmill").mkdir()
+    (tmp_path / "starmill/__init__.py").write_text("raise SystemExit('not this one')")
+    words = builds.command(ladder, tmp_path / "data", "--workers", "2")
+    starmill = Path(sys.executable).with_name("starmill")
+    done = subprocess.run(
+        [starmill, *words[3:]],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert builds.digest(tmp_path / "data") == builds.digest(built)
 
 
 def test_a_full_disk_gives_one_clear_line(ladder, tmp_path, capsys, monkeypatch):

@@ -64,8 +64,22 @@ def item(seed: int) -> plan.WorkItem:
 def test_a_folder_belongs_to_the_build_that_claimed_it(work):
     work_folder.claim(work, JOB)
     work_folder.claim(work, JOB)
+    replay_id = records.replay_id(1)
+    storage.write(f"{work}/parts/{replay_id[:2]}/{replay_id}.part", b"played")
     with pytest.raises(errors.ConfigError, match="differs in name, version"):
         work_folder.claim(work, {**JOB, "name": "other", "version": "2.0.0"})
+
+
+def test_a_folder_in_which_nothing_was_played_is_free(work):
+    other = {**JOB, "name": "other"}
+    work_folder.claim(work, JOB)
+    for name in ("index", "plan"):
+        storage.write(f"{work}/{name}-{'a' * 16}.parquet", b"")
+    storage.write(f"{work}/index.parts/{'0' * 32}.parquet", b"")
+    assert not work_folder.check(work, other)
+    work_folder.claim(work, other)
+    assert work_folder.check(work, other)
+    assert not work_folder.check(work, JOB)
 
 
 def test_a_folder_with_files_of_others_is_refused(work):
