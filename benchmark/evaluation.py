@@ -25,7 +25,12 @@ from starmill.benchmark.opponents.contestants import Contestant
 from starmill.benchmark.ratings import elo, results, standings, winrates
 from starmill.benchmark.reports import page, play, report
 from starmill.benchmark.statistics import dataset_players
-from starmill.benchmark.tournaments import referee, schedule, tournament
+from starmill.benchmark.tournaments import (
+    acting_servers,
+    referee,
+    schedule,
+    tournament,
+)
 from starmill.benchmark.watching import evaluation_games
 from starmill.schema import errors
 from starmill.schema.game_constants import LOOPS_PER_MINUTE
@@ -174,25 +179,32 @@ def run(
         text = json.dumps(plan.to_json(), indent=1, sort_keys=True) + "\n"
         report.write_text(out / CONFIG, text)
         config = plan.config
-        return tournament.run(
-            plan.fixtures,
-            store,
-            out,
-            digests={
-                name: contestant.digest for name, contestant in plan.contestants.items()
-            },
-            make_referee=referee.RefereeConfig(
-                root=config.root,
-                game_version=config.game_version,
-                contestants=plan.contestants,
-                settings=settings,
-                max_loops=max(1, round(config.max_minutes * LOOPS_PER_MINUTE)),
-                limit=throttle.Limit(actions=config.actions),
-                patience=relay.Patience(move=config.bot_seconds),
-            ),
-            parallel=parallel,
-            progress=progress,
-        )
+        with acting_servers.ActingServers(
+            plan.contestants.values(), threads=parallel
+        ) as servers:
+            return tournament.run(
+                plan.fixtures,
+                store,
+                out,
+                digests={
+                    name: contestant.digest
+                    for name, contestant in plan.contestants.items()
+                },
+                make_referee=referee.RefereeConfig(
+                    root=config.root,
+                    game_version=config.game_version,
+                    contestants=plan.contestants,
+                    settings=settings,
+                    max_loops=max(1, round(config.max_minutes * LOOPS_PER_MINUTE)),
+                    limit=throttle.Limit(actions=config.actions),
+                    patience=relay.Patience(move=config.bot_seconds),
+                    # A single worker is this process, and its agents act in it too.
+                    addresses=servers.addresses if parallel > 1 else {},
+                ),
+                parallel=parallel,
+                attendant=servers,
+                progress=progress,
+            )
 
 
 def played_already(plan: EvaluationPlan, out: Path) -> int:

@@ -2,16 +2,19 @@
 
 In: the folder of a training run or an agent's file, and `Options`. Out: an `Agent`, which plays one
 game at a time, or an `Actor`, which takes observations of many games at once and keeps a memory
-of each. The defaults are how the paper's agents play: temperature 0.8, and a high rating.
+of each. An action depends on its own game alone: every call of the compiled code has the same
+number of frames, whichever games they belong to, because sums over batches of different sizes
+differ in their last bits. The defaults are how the paper's agents play: temperature 0.8, and a high rating.
 With a search (`Options.search`), MZS becomes MZS-MCTS.
 Must not know: games and environments.
 """
 
 import dataclasses
 import functools
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -58,6 +61,9 @@ class Options:
             is high among the training data's (`training.playing_rating`).
         search: actions sampled at each node of a search; 0 for no search. Only MZS can search.
         simulations: of each search.
+        lanes: frames of each call of the compiled code; empty lanes repeat a frame. A processor is
+            as fast with one. An accelerator wants more, one for each game that is played at the
+            same time.
     """
 
     temperature: float = 0.8
@@ -65,6 +71,7 @@ class Options:
     mmr: int = 0
     search: int = 0
     simulations: int = 32
+    lanes: int = 1
 
     def __post_init__(self) -> None:
         """Checks ranges."""
@@ -84,10 +91,17 @@ class Options:
                 "search: expected 0 or more actions and at least 1 simulation, found "
                 f"{self.search} and {self.simulations}"
             )
+        if self.lanes < 1:
+            raise errors.ConfigError(f"lanes: expected 1 or more, found {self.lanes}")
 
 
 def load(path: Path | str, **options: str) -> "Agent":
-    """Returns the agent of a run's newest checkpoint or of a file.
+    """Returns the agent of a run's newest checkpoint or of a file; see `load_many`."""
+    return Agent(load_many(path, **options))
+
+
+def load_many(path: Path | str, **options: str) -> "Actor":
+    """Returns the actor of a run's newest checkpoint or of a file.
 
     The options are the fields of `Options` as text, as the command line has them;
     `temperature_world` is the temperature of `world` alone, and likewise for other arguments.
@@ -99,6 +113,7 @@ def load(path: Path | str, **options: str) -> "Agent":
         "mmr": int,
         "search": int,
         "simulations": int,
+        "lanes": int,
     }
     kinds |= {f"{_OWN}{name}": float for name in temperatures.ARGUMENTS}
     unknown = sorted(set(options) - set(kinds))
@@ -119,7 +134,7 @@ def load(path: Path | str, **options: str) -> "Agent":
         for name in sorted(values)
         if name.startswith(_OWN)
     }
-    return Agent(load_actor(path, Options(**values, own_temperatures=own)))
+    return load_actor(path, Options(**values, own_temperatures=own))
 
 
 def load_actor(path: Path | str, options: Options) -> "Actor":
@@ -154,6 +169,26 @@ class Memory:
     likely: tuple[Likely, ...] = ()
 
 
+# Actions, memories, values, and the likeliest functions with their probabilities.
+_Moves = tuple[Action, Any, jax.Array, tuple[jax.Array, jax.Array]]
+
+
+class _Move(NamedTuple):
+    """What one game gets from a call.
+
+    Attributes:
+        action: by argument.
+        state: the network's memory after it.
+        value: the outcome expected; None if the network has not learned to expect one.
+        likely: the likeliest functions, likeliest first.
+    """
+
+    action: Arrays
+    state: Any
+    value: float | None
+    likely: tuple[Likely, ...]
+
+
 class Actor:
     """Acts in many games at once, each with its own `Memory`."""
 
@@ -186,11 +221,19 @@ class Actor:
         weight = getattr(run.algorithm, "value_weight", 0.0)
         self._has_value = bool(weight) or behaviour is not None
         self._act = jax.jit(functools.partial(_act, run=run, options=options))
+        # Threads that meet a number of rows for the first time wait for one compilation.
+        self._compiled: set[int] = set()
+        self._compiling = threading.Lock()
 
     @property
     def settings(self) -> ConverterSettings:
         """Returns the converter settings whose observations it takes, without the actions."""
         return self._settings
+
+    @property
+    def lanes(self) -> int:
+        """Returns how many games one call of the compiled code serves."""
+        return self._options.lanes
 
     def begin(self, seed: int) -> Memory:
         """Returns the memory of a game that begins."""
@@ -209,61 +252,81 @@ class Actor:
     ) -> list[Arrays]:
         """Returns one action for each observation, and updates the memories.
 
-        An action depends on its own game alone, not on the other games in the batch.
+        An action depends on its own game alone, bit for bit, not on the other games in the
+        batch. If this raises, no memory was updated. Threads may call it at the same time, with
+        different memories.
         """
         frames = [
             self._prepare(observation, memory)
             for observation, memory in zip(observations, memories, strict=True)
         ]
-        out: list[Arrays] = [{}] * len(frames)
+        moves: dict[int, _Move] = {}
         # Grouped by number of rows, since padding would change the random numbers drawn.
         for rows in sorted({memory.rows for memory in memories}):
-            group = [i for i, memory in enumerate(memories) if memory.rows == rows]
-            actions = self._act_group(
-                [frames[i] for i in group], [memories[i] for i in group], rows
+            same_rows = [i for i, memory in enumerate(memories) if memory.rows == rows]
+            for start in range(0, len(same_rows), self.lanes):
+                group = same_rows[start : start + self.lanes]
+                moves |= self._act_group(group, frames, memories, rows)
+        return [
+            self._note(move, memory)
+            for move, memory in zip(
+                (moves[i] for i in range(len(frames))), memories, strict=True
             )
-            for index, action in zip(group, actions, strict=True):
-                out[index] = action
-        return out
+        ]
 
     def _act_group(
-        self, frames: Sequence[Arrays], memories: Sequence[Memory], rows: int
-    ) -> list[Arrays]:
+        self,
+        group: Sequence[int],
+        frames: Sequence[Arrays],
+        memories: Sequence[Memory],
+        rows: int,
+    ) -> dict[int, "_Move"]:
+        """Returns the moves of at most `lanes` games, by their number."""
+        full = [*group, *[group[0]] * (self.lanes - len(group))]
         stacked = {
-            name: np.stack([_padded(one[name], name, rows) for one in frames])
-            for name in frames[0]
+            name: np.stack([_padded(frames[i][name], name, rows) for i in full])
+            for name in frames[group[0]]
         }
-        actions, states, values, (functions, probabilities) = self._act(
-            self._params,
-            self._behaviour,
+        actions, states, values, (functions, probabilities) = self._call(
+            rows,
             stacked,
-            np.asarray([memory.seed for memory in memories], np.uint32),
-            np.asarray([memory.step for memory in memories], np.uint32),
+            np.asarray([memories[i].seed for i in full], np.uint32),
+            np.asarray([memories[i].step for i in full], np.uint32),
             jax.tree.map(
                 lambda *leaves: jnp.concatenate(leaves),
-                *[memory.state for memory in memories],
+                *[memories[i].state for i in full],
             ),
         )
-        actions = {name: np.asarray(value) for name, value in actions.items()}
+        taken = {name: np.asarray(actions[name]) for name in self._arguments}
         functions, probabilities = np.asarray(functions), np.asarray(probabilities)
-        out = []
-        for i, memory in enumerate(memories):
-            one = {name: np.asarray(actions[name][i]) for name in self._arguments}
-            memory.step += 1
-            memory.value = float(values[i]) if self._has_value else None
-            memory.likely = tuple(
-                Likely(int(function), float(probability))
-                for function, probability in zip(
-                    functions[i], probabilities[i], strict=True
-                )
-                if probability > 0
+        return {
+            game: _Move(
+                action={name: np.asarray(taken[name][lane]) for name in taken},
+                state=jax.tree.map(lambda leaf, i=lane: leaf[i : i + 1], states),
+                value=float(values[lane]) if self._has_value else None,
+                likely=_likely(functions[lane], probabilities[lane]),
             )
-            memory.state = jax.tree.map(lambda leaf, i=i: leaf[i : i + 1], states)
-            memory.previous = {
-                name: int(one[name]) for name in rollouts.PREVIOUS if name in one
-            }
-            out.append(one)
+            for lane, game in enumerate(group)
+        }
+
+    def _call(self, rows: int, *inputs: Any) -> _Moves:
+        if rows in self._compiled:
+            return self._act(self._params, self._behaviour, *inputs)
+        with self._compiling:
+            out = self._act(self._params, self._behaviour, *inputs)
+            self._compiled.add(rows)
         return out
+
+    def _note(self, move: "_Move", memory: Memory) -> Arrays:
+        """Returns the move's action, after the memory has taken note of it."""
+        memory.step += 1
+        memory.state, memory.value, memory.likely = move.state, move.value, move.likely
+        memory.previous = {
+            name: int(move.action[name])
+            for name in rollouts.PREVIOUS
+            if name in move.action
+        }
+        return move.action
 
     def _prepare(self, observation: Arrays, memory: Memory) -> Arrays:
         missing = sorted(key for key in self._inputs if key not in observation)
@@ -328,7 +391,7 @@ def _act(
     *,
     run: Run,
     options: Options,
-) -> tuple[Action, Any, jax.Array, tuple[jax.Array, jax.Array]]:
+) -> _Moves:
     """Returns the actions for frames [F, ...] of F games, and what goes with them.
 
     These are the new memories, the values [F], and the likeliest functions with their
@@ -409,6 +472,14 @@ def _likeliest(logits: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Returns the likeliest functions and their probabilities, [F, N] each."""
     probabilities, functions = jax.lax.top_k(jax.nn.softmax(logits), _LIKELY)
     return functions, probabilities
+
+
+def _likely(functions: NDArray[Any], probabilities: NDArray[Any]) -> tuple[Likely, ...]:
+    return tuple(
+        Likely(int(function), float(probability))
+        for function, probability in zip(functions, probabilities, strict=True)
+        if probability > 0
+    )
 
 
 def _padded(value: NDArray[Any], name: str, rows: int) -> NDArray[Any]:

@@ -5,7 +5,8 @@ without `action/*`, and `prev_delay`. Leaves: an action, the keys of `specs.acti
 not know: the game, or how an agent decides.
 """
 
-from typing import NamedTuple, Protocol, runtime_checkable
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from starmill.schema.episode import Arrays
 from starmill.schema.settings import ConverterSettings
@@ -59,3 +60,29 @@ class PredictingAgent(Protocol):
     @property
     def likely(self) -> tuple[Likely, ...]:
         """Returns the likeliest functions at its latest action, likeliest first."""
+
+
+class Actor(Protocol):
+    """Plays one side of many games at once. What it does in a game depends on that game alone."""
+
+    @property
+    def settings(self) -> ConverterSettings:
+        """Returns the converter settings of the observations that it expects."""
+
+    @property
+    def lanes(self) -> int:
+        """Returns how many games it serves at the cost of one."""
+
+    def begin(self, seed: int) -> Any:
+        """Returns the memory of a game that begins.
+
+        Its `value` and `likely` are those of a `JudgingAgent` and a `PredictingAgent`.
+        """
+
+    def act(
+        self, observations: Sequence[Arrays], memories: Sequence[Any]
+    ) -> list[Arrays]:
+        """Returns one action for each observation; if it raises, no memory has changed.
+
+        Threads may call it at the same time, with different memories.
+        """

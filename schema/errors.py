@@ -9,6 +9,7 @@
     │   ├── EngineDesync       the playback differs from the recorded game
     │   └── EngineMissing      not retried: the version is not installed
     ├── AgentError             a player failed: its game is not played, and not retried
+    │   └── AgentLost          the process in which it acts ended or hangs: retried
     ├── ConverterError         a message cannot become arrays: quarantined with its reason
     ├── SpecError              arrays and spec disagree: our bug
     ├── FormatError            bytes on disk are not what was promised: exit 2
@@ -79,6 +80,10 @@ class EngineMissing(EngineError):
 
 class AgentError(StarmillError):
     """A player's own program failed during a game: it crashed, or it was silent for too long."""
+
+
+class AgentLost(AgentError):
+    """The process in which an agent acts ended, or did not answer; another may succeed."""
 
 
 class ConverterError(StarmillError):

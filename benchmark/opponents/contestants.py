@@ -30,7 +30,7 @@ from starmill.benchmark.opponents.specialists import Specialist
 from starmill.benchmark.opponents.styles import STYLES
 from starmill.learners import run_folder
 from starmill.schema import errors
-from starmill.schema.agent import Agent
+from starmill.schema.agent import Actor, Agent
 from starmill.schema.game_constants import DIFFICULTIES
 from starmill.schema.settings import UNPLUGGED, ConverterSettings
 from starmill.version import __version__
@@ -92,6 +92,8 @@ class Contestant:
 class _AgentModule(Protocol):
     def load(self, path: Path, **options: str) -> Agent: ...
 
+    def load_many(self, path: Path, **options: str) -> Actor: ...
+
 
 def contestants(texts: Iterable[str], bot_python: str = "") -> list[Contestant]:
     """Returns the contestants, each once; ConfigError if two share a name.
@@ -148,11 +150,26 @@ def load(contestant: Contestant, settings: ConverterSettings) -> Agent:
         return RandomAgent(settings)
     if contestant.kind is Kind.SPECIALIST:
         return Specialist(settings, STYLES[contestant.source])
+    return _acting().load(_path(contestant.source), **_options(contestant))
+
+
+def load_actor(contestant: Contestant) -> Actor:
+    """Returns what plays many games at once for a trained agent."""
+    if contestant.kind is not Kind.CHECKPOINT:
+        raise errors.ConfigError(
+            f"{contestant.name}: expected a trained agent, found {contestant.kind.value}"
+        )
+    return _acting().load_many(_path(contestant.source), **_options(contestant))
+
+
+def _acting() -> _AgentModule:
     # Imported here because everything else in this package works without JAX.
-    module = cast(_AgentModule, importlib.import_module("starmill.learners.acting"))
+    return cast(_AgentModule, importlib.import_module("starmill.learners.acting"))
+
+
+def _options(contestant: Contestant) -> dict[str, str]:
     pairs = (part.partition("=") for part in contestant.options.split("&") if part)
-    options = {key: value for key, _, value in pairs}
-    return module.load(_path(contestant.source), **options)
+    return {key: value for key, _, value in pairs}
 
 
 def load_agent(

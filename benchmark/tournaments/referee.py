@@ -5,11 +5,15 @@ Both play many games, so no game may depend on the one before it.
 """
 
 import dataclasses
-import os
 from collections.abc import Mapping, Sequence
 
 from starmill.benchmark.games import live_game, map_pool, relay, throttle
-from starmill.benchmark.opponents import contestants, python_sc2
+from starmill.benchmark.opponents import (
+    acting_server,
+    contestants,
+    python_sc2,
+    remote_agent,
+)
 from starmill.benchmark.opponents.contestants import Contestant
 from starmill.benchmark.statistics.decisions import GameDecisions
 from starmill.benchmark.statistics.files import GameStatistics
@@ -34,6 +38,8 @@ class RefereeConfig:
         limit: how often each agent may act.
         deadlines: how long to wait for the game.
         patience: how long to wait for bots that play in a process of their own.
+        addresses: where trained agents act in processes of their own, by name
+            (`acting_servers`). The others act in the worker.
     """
 
     root: str
@@ -44,6 +50,7 @@ class RefereeConfig:
     limit: throttle.Limit = throttle.Limit()
     deadlines: Deadlines = live_game.DEADLINES
     patience: relay.Patience = relay.Patience()
+    addresses: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def __call__(self) -> tournament.Referee:
         """Returns a referee, which loads each agent when it first plays."""
@@ -55,9 +62,8 @@ class Referee:
 
     def __init__(self, config: RefereeConfig) -> None:
         self._config = config
-        # One thread per worker: workers share the cores already, and a single thread adds
-        # numbers in a fixed order. JAX reads this variable when it is first imported.
-        os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
+        # Agents that act in this process choose as they do in one of their own.
+        acting_server.use_one_thread()
         self._pool = Pool(
             PoolConfig(root=config.root, deadlines=config.deadlines, max_idle=2)
         )
@@ -151,9 +157,15 @@ class Referee:
 
     def _agent(self, name: str) -> Agent:
         if name not in self._agents:
-            contestant = self._config.contestants[name]
-            self._agents[name] = contestants.load(contestant, self._config.settings)
+            self._agents[name] = self._load(name)
         return self._agents[name]
+
+    def _load(self, name: str) -> Agent:
+        address = self._config.addresses.get(name)
+        if address is not None:
+            return remote_agent.RemoteAgent(name, address)
+        contestant = self._config.contestants[name]
+        return contestants.load(contestant, self._config.settings)
 
     def close(self) -> None:
         """Ends the engines."""

@@ -29,6 +29,7 @@ from starmill.engines import lifeline
 from starmill.schema import errors, storage
 
 _LOG = logging.getLogger(__name__)
+_TEND_SECONDS = 1.0
 
 
 class Played(NamedTuple):
@@ -61,6 +62,16 @@ class Referee(Protocol):
 
     def close(self) -> None:
         """Ends the processes that it started."""
+
+
+class Attendant(Protocol):
+    """Looks after what games in several workers need beside the game."""
+
+    def prepare(self, fixture: schedule.Fixture) -> None:
+        """Is called before a worker gets a game."""
+
+    def tend(self) -> None:
+        """Is called about once a second while games are played."""
 
 
 class Failure(NamedTuple):
@@ -112,6 +123,7 @@ def run(
     digests: dict[str, str],
     make_referee: MakeReferee,
     parallel: int = 1,
+    attendant: Attendant | None = None,
     max_attempts: int = 4,
     progress: Callable[[int, int, int], None] = lambda done, total, crashes: None,
 ) -> list[Failure]:
@@ -125,6 +137,7 @@ def run(
         digests: contestants' digests by name, for the rows.
         make_referee: called once in each worker; picklable if there is more than one.
         parallel: number of workers; a single one plays in this process.
+        attendant: looks after what several workers need; unused with a single one.
         max_attempts: attempts at a game before it counts as failed.
         progress: called with games played, games in all, and failed attempts.
     """
@@ -132,10 +145,13 @@ def run(
     tasks = [_Task(fixture) for fixture in fixtures if fixture.game not in store.done]
     failures: list[Failure] = []
     crashes = 0
-    play = _in_this_process if parallel <= 1 else _in_workers
     waiting = collections.deque(tasks)
     progress(len(fixtures) - len(tasks), len(fixtures), crashes)
-    for task, answer in play(waiting, make_referee, parallel):
+    if parallel <= 1:
+        answers = _in_this_process(waiting, make_referee)
+    else:
+        answers = _in_workers(waiting, make_referee, parallel, attendant)
+    for task, answer in answers:
         task.attempts += 1
         if isinstance(answer, Played):
             _record(task, answer, store, folder, digests)
@@ -197,6 +213,8 @@ def _attempt(referee: Referee, fixture: schedule.Fixture) -> Answer:
         raise
     except errors.EngineError as error:
         return _Crash(f"{type(error).__name__}: {error}", retry=True)
+    except errors.AgentLost as error:
+        return _Crash(f"AgentLost: {error}", retry=True)
     except (errors.AgentError, errors.ConverterError, errors.SpecError) as error:
         return _Crash(f"{type(error).__name__}: {error}", retry=False)
     except DecodeError as error:  # the game sent bytes that are no message
@@ -210,7 +228,7 @@ def _attempt(referee: Referee, fixture: schedule.Fixture) -> Answer:
 
 
 def _in_this_process(
-    waiting: collections.deque[_Task], make_referee: MakeReferee, parallel: int
+    waiting: collections.deque[_Task], make_referee: MakeReferee
 ) -> Iterator[tuple[_Task, Answer]]:
     if not waiting:
         return
@@ -295,7 +313,10 @@ def _work(make_referee: MakeReferee, connection: Connection) -> None:
 
 
 def _in_workers(
-    waiting: collections.deque[_Task], make_referee: MakeReferee, parallel: int
+    waiting: collections.deque[_Task],
+    make_referee: MakeReferee,
+    parallel: int,
+    attendant: Attendant | None,
 ) -> Iterator[tuple[_Task, Answer]]:
     workers = [_Worker(make_referee) for _ in range(min(parallel, len(waiting)))]
     try:
@@ -305,10 +326,14 @@ def _in_workers(
                     if not worker.process.is_alive():
                         worker.end()
                         worker = workers[i] = _Worker(make_referee)
+                    if attendant is not None:
+                        attendant.prepare(waiting[0].fixture)
                     worker.give(waiting.popleft())
             busy = {w.connection: w for w in workers if w.task is not None}
             if not busy:
                 return
+            if attendant is not None:
+                attendant.tend()
             yield from _answers(busy.values())
     finally:
         for worker in workers:
@@ -317,7 +342,9 @@ def _in_workers(
 
 def _answers(busy: Iterable[_Worker]) -> Iterator[tuple[_Task, Answer]]:
     by_connection = {worker.connection: worker for worker in busy}
-    for connection in multiprocessing.connection.wait(list(by_connection)):
+    for connection in multiprocessing.connection.wait(
+        list(by_connection), _TEND_SECONDS
+    ):
         worker = by_connection[connection]  # type: ignore[index]  # `wait` returns what it was given
         task, answer = worker.task, worker.take()
         worker.task = None

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from starmill.learners import presets, rollouts, runs
-from starmill.learners.networks import policy, scoring
+from starmill.learners import checkpoint, learner, presets, rollouts, runs
+from starmill.learners.networks import parameters, policy, scoring
 from starmill.learners.networks.network import NetworkConfig
 from starmill.schema import assembly, codec, shards, specs, vocab
 from starmill.schema.episode import InMemoryEpisode, derived
@@ -127,6 +127,24 @@ def run(agent: str, **changes) -> runs.Run:
         **sizes,
     }
     return runs.replace(preset, **{**defaults, **changes})
+
+
+def write_run(folder: Path, agent: str, seed: int = 3) -> runs.Run:
+    """A run's folder as training leaves it, but with fresh parameters."""
+    one = run(agent)
+    start = parameters.init(seed, one.algorithm.network, SETTINGS)
+    meta = checkpoint.Meta(
+        run=one.to_json(),
+        dataset="small@1.0.0#sha256:00",
+        fingerprint=specs.fingerprint(SETTINGS),
+        update=6,
+        frames=60,
+        sampler={},
+        max_mmr=6500,
+    )
+    with checkpoint.Store(folder) as store:
+        store.save(tuple(learner.Learner(one).init(start)), meta)  # as `train` does
+    return one
 
 
 @functools.cache

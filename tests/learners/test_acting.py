@@ -89,6 +89,34 @@ def test_a_batch_is_its_games_one_by_one(actor):
             assert _same([actions[number]], [alone[number][step]])
 
 
+@pytest.mark.parametrize("lanes", [1, 3])
+def test_a_move_is_the_same_bit_for_bit_whatever_else_is_played(lanes):
+    """In any company and any lane: the action, and the expected outcome to its last bit."""
+    actor = _actor("oac", acting.Options(mmr=6000, lanes=lanes))
+    rng = np.random.default_rng(lanes)
+    moves = {}
+    for _ in range(6):
+        games = rng.permutation(5)[: rng.integers(1, 6)].tolist()
+        memories = [actor.begin(100 + game) for game in games]
+        for step in range(3):
+            seen = [small_agents.observation(game, step) for game in games]
+            actions = actor.act(seen, memories)
+            for game, action, memory in zip(games, actions, memories, strict=True):
+                assert memory.value is not None
+                move = (memory.value, *(value.tobytes() for value in action.values()))
+                assert moves.setdefault((game, step), move) == move
+    assert len(moves) == 15
+
+
+def test_no_memory_changes_if_one_observation_is_refused(actor):
+    memories = [actor.begin(seed) for seed in (5, 8)]
+    whole, damaged = small_agents.observation(0), small_agents.observation(1)
+    del damaged["player"]
+    with pytest.raises(errors.SpecError):
+        actor.act([whole, damaged], memories)
+    assert [memory.step for memory in memories] == [0, 0]
+
+
 def test_missing_observations_are_named(actor):
     seen = small_agents.observation()
     del seen["player"]
@@ -164,6 +192,7 @@ def test_memory_makes_actions_depend_on_the_past(memory):
         ({"temperature_world": "-1"}, "temperature_world: must be positive"),
         ({"temperature_camera": "1"}, "unknown"),
         ({"search": "-1"}, "expected 0 or more"),
+        ({"lanes": "0"}, "lanes: expected 1 or more"),
     ],
 )
 def test_options_are_checked(tmp_path, options, message):

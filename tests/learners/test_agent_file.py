@@ -9,30 +9,17 @@ import pytest
 
 from starmill import cli
 from starmill.benchmark.opponents import contestants
-from starmill.learners import acting, agent_file, checkpoint, learner
+from starmill.learners import acting, agent_file
 from starmill.learners.networks import parameters
-from starmill.schema import errors, specs
+from starmill.schema import errors
 from tests.factories import small_agents
 
 
 @pytest.fixture(scope="module", params=["bc", "oac"])
 def run_folder(request, tmp_path_factory):
     """A run's folder as training leaves it, but with fresh parameters."""
-    run = small_agents.run(request.param)
-    start = parameters.init(3, run.algorithm.network, small_agents.SETTINGS)
-    state = learner.Learner(run).init(start)
     folder = tmp_path_factory.mktemp(request.param)
-    meta = checkpoint.Meta(
-        run=run.to_json(),
-        dataset="small@1.0.0#sha256:00",
-        fingerprint=specs.fingerprint(small_agents.SETTINGS),
-        update=6,
-        frames=60,
-        sampler={},
-        max_mmr=6500,
-    )
-    with checkpoint.Store(folder) as store:
-        store.save(tuple(state), meta)  # as `train` does
+    small_agents.write_run(folder, request.param)
     return folder
 
 
