@@ -40,7 +40,8 @@ SIGNATURES = {
     "Episode.__len__": "(self)",
     "BatchOptions": (
         "(*, batch_size, rollout, seed=None, sampler='episode', form='dense', keys=None, "
-        "stride=None, cross_episodes=False, shuffle_unit_tags=False)"
+        "stride=None, cross_episodes=False, shuffle_unit_tags=False, "
+        "parts=1, ahead=0)"
     ),
     "Selection": (
         "(*, name='custom', engine=None, min_version=None, max_version=None, "
