@@ -13,9 +13,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from starmill.schema import errors, storage
+from starmill.schema.reasons import MmrSource, RejectReason
 from starmill.schema.replay_row import (
     COLUMNS,
     ReplayRow,
@@ -36,6 +38,26 @@ _DIGEST_KEY = "starmill.sha256"
 _DIGEST = re.compile(rb"starmill\.sha256.{1,3}([0-9a-f]{64})", re.DOTALL)
 _FOOTER_BYTES = 1 << 20
 _PIECE_BYTES = 1 << 20
+
+
+def _one_of(values: Iterable[str]) -> tuple[str, str]:
+    names = sorted(values)
+    return rf"\A({'|'.join(names)})\z", f"one of {', '.join(names)}"
+
+
+# Names of parts are made from ids, so an id is nothing but a hash.
+_HASH = (r"\A([0-9a-f]{64})?\z", "a sha256 in hex")
+_SOURCES = _one_of(MmrSource)
+# What values of a column look like, as an expression of Arrow and in words.
+_PATTERNS = {
+    "replay_id": _HASH,
+    "status": _one_of(["ok", *RejectReason]),
+    "p1_mmr_source": _SOURCES,
+    "p2_mmr_source": _SOURCES,
+}
+_REQUIRED = frozenset(
+    ("replay_id", "file_stem", "source", "size_bytes", "status", "complete")
+)
 
 
 def sealable_schema() -> pa.Schema:
@@ -145,10 +167,9 @@ class Index:
                 )
             # One row group after another: a reader of all of them holds on to those it has read.
             for group in range(file.num_row_groups):
-                yield from file.iter_batches(
-                    batch_size=_BATCH_ROWS, row_groups=[group], columns=list(columns)
-                )
-        except (pa.ArrowException, OSError) as error:
+                for batch in file.iter_batches(_BATCH_ROWS, [group], list(columns)):
+                    yield _checked(batch, self.url)
+        except (pa.ArrowException, OSError, UnicodeDecodeError, OverflowError) as error:
             raise errors.FormatError(
                 f"{self.url}: expected Parquet: {error}"
             ) from error
@@ -165,6 +186,26 @@ def opened(index: str) -> Iterator[Index]:
         except OSError as error:
             raise errors.FormatError(f"{index}: expected Parquet: {error}") from error
         yield Index(index, file)
+
+
+def _checked(batch: pa.RecordBatch, index: str) -> pa.RecordBatch:
+    """Returns the batch in the types of the index; FormatError for values that no index has."""
+    batch.validate(full=True)
+    batch = batch.cast(pa.schema([SCHEMA.field(name) for name in batch.schema.names]))
+    for name in batch.schema.names:
+        column = batch.column(name)
+        if name in _REQUIRED and column.null_count:
+            raise errors.FormatError(f"{index}: {name}: a value is missing")
+        pattern, meaning = _PATTERNS.get(name, ("", ""))
+        if not pattern:
+            continue
+        others = column.filter(pc.invert(pc.match_substring_regex(column, pattern)))
+        if len(others.drop_null()):
+            raise errors.FormatError(
+                f"{index}: {name}: expected {meaning}, "
+                f"found {others.drop_null()[0].as_py()!r:.100}"
+            )
+    return batch
 
 
 def _opened(index: str) -> IO[bytes]:

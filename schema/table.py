@@ -203,7 +203,12 @@ def parse_table(
             content = file.read()
         content.validate(full=True)
         return plain_texts(content, schema, where)
-    except (pyarrow.ArrowException, OSError, OverflowError) as error:
+    except (
+        pyarrow.ArrowException,
+        OSError,
+        OverflowError,
+        UnicodeDecodeError,  # of a column's name
+    ) as error:
         raise errors.FormatError(f"{where}: not readable Parquet: {error}") from error
 
 

@@ -92,31 +92,37 @@ def _parquet(content: pa.Table, **options: Any) -> bytes:
 def forge_table(folder: Path, rng: random.Random) -> None:
     """Changes values, rows, columns or bytes of a table; the manifest then fits it."""
     name = rng.choice([table.EPISODES, table.EPISODES, *_TABLES])
-    data = (folder / name).read_bytes()
+    replace(folder, name, forged_parquet((folder / name).read_bytes(), rng))
+
+
+def forged_parquet(data: bytes, rng: random.Random) -> bytes:
+    """Changes values, rows, columns or bytes of a Parquet file."""
     content = pq.read_table(io.BytesIO(data))
     kind = rng.randrange(8)
     if kind == 0:
-        data = mutations.damaged(data, rng)
-    elif kind == 1:
-        data = _parquet(content.drop_columns([rng.choice(content.column_names)]))
-    elif kind == 2:
+        return mutations.damaged(data, rng)
+    if kind == 1:
+        return _parquet(content.drop_columns([rng.choice(content.column_names)]))
+    if kind == 2:
         column = rng.choice(content.column_names)
         place = content.column_names.index(column)
         other = pa.array([b"\xff\xfe"] * content.num_rows, pa.binary())
-        data = _parquet(content.set_column(place, column, other))
-    else:
-        rows = content.to_pylist() or [_row(content.schema)]
-        for _ in range(rng.choice([1, 1, 2])):
-            row = rng.choice(rows)
-            column = rng.choice(sorted(row))
-            row[column] = _value(content.schema.field(column).type, row[column], rng)
-        if rng.random() < 0.15:
-            rows = rng.choice([rows[1:], [*rows, rows[0]], [], rows[::-1]])
-        try:
-            data = _parquet(pa.Table.from_pylist(rows, schema=content.schema))
-        except (pa.ArrowException, OverflowError, UnicodeEncodeError):
-            data = mutations.damaged(data, rng)
-    replace(folder, name, data)
+        return _parquet(content.set_column(place, column, other))
+    if kind == 3:
+        # Texts, among them names of columns, that are no UTF-8.
+        place = data.find(rng.choice(content.column_names).encode(), len(data) // 2)
+        return data[:place] + b"\xff" + data[place + 1 :] if place > 0 else data
+    rows = content.to_pylist() or [_row(content.schema)]
+    for _ in range(rng.choice([1, 1, 2])):
+        row = rng.choice(rows)
+        column = rng.choice(sorted(row))
+        row[column] = _value(content.schema.field(column).type, row[column], rng)
+    if rng.random() < 0.15:
+        rows = rng.choice([rows[1:], [*rows, rows[0]], [], rows[::-1]])
+    try:
+        return _parquet(pa.Table.from_pylist(rows, schema=content.schema))
+    except (pa.ArrowException, OverflowError, UnicodeEncodeError):
+        return mutations.damaged(data, rng)
 
 
 def _row(schema: pa.Schema) -> dict[str, Any]:
@@ -131,6 +137,8 @@ def _value(kind: pa.DataType, value: Any, rng: random.Random) -> Any:
             ["", "x", "\x00", "a" * 100_000, "../../outside/secret.bin", "/etc/passwd",
              "train-00000-of-00001.tfrecord", f"{value}", "é" * 40]
         )  # fmt: skip
+    if kind == pa.bool_():
+        return not value
     if kind == pa.float64():
         return rng.choice([float("nan"), float("inf"), -1e308, 0.0])
     if pa.types.is_list(kind):

@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 from starmill.schema import errors
 from tests import fuzz_converter, fuzz_replays
-from tests.hostile import agents, captures, chunks, datasets
+from tests.hostile import agents, captures, chunks, datasets, indexes
 
 MAX_BYTES = 512 << 20
 MAX_SECONDS = 10.0
@@ -67,6 +67,12 @@ def attack_captures(rng: random.Random, folder: Path) -> None:
     captures.consume(path)
 
 
+def attack_indexes(rng: random.Random, folder: Path) -> None:
+    path = folder / "forged.parquet"
+    path.write_bytes(indexes.forged(rng))
+    indexes.consume(path, folder / "work")
+
+
 def _read_chunks() -> None:
     """Compiles what reading needs."""
     chunks.consume(chunks.originals()[0], random.Random(0))
@@ -81,6 +87,13 @@ def _read_capture() -> None:
         path = Path(folder) / "intact.npz"
         path.write_bytes(captures._file(captures.originals()[0], random.Random(0)))
         captures.consume(path)
+
+
+def _read_index() -> None:
+    with tempfile.TemporaryDirectory(prefix="starmill-fuzz-") as folder:
+        path = Path(folder) / "intact.parquet"
+        path.write_bytes(indexes.original())
+        indexes.consume(path, Path(folder))
 
 
 def _load_jax() -> None:
@@ -111,6 +124,7 @@ KINDS = {
     "manifests": Kind(attack_manifests, _read_dataset, 2),
     "checkpoints": Kind(attack_checkpoints, _load_jax, 1.5, has_jax=True),
     "agents": Kind(attack_agents, _load_jax, 1, has_jax=True),
+    "indexes": Kind(attack_indexes, _read_index, 1),
     "captures": Kind(attack_captures, _read_capture, 1.5),
 }
 # Fuzzers of their own that take a time.

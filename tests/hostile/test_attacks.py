@@ -30,7 +30,7 @@ def deadline():
 
 
 @pytest.mark.parametrize(
-    "kind", ["chunks", "tables", "manifests", "captures", "agents"]
+    "kind", ["chunks", "tables", "manifests", "indexes", "captures", "agents"]
 )
 def test_forged_things_are_refused_or_harmless(tmp_path, kind):
     refused = 0

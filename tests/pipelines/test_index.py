@@ -9,6 +9,7 @@ import duckdb
 import fsspec
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
@@ -19,6 +20,7 @@ from starmill.pipelines.inputs import sources
 from starmill.schema import errors, replay_index, selection, storage
 from starmill.schema.replay_row import COLUMNS
 from tests import replay_factory as factory
+from tests.factories import replay_rows
 from tests.pipelines.inputs import test_packs
 
 
@@ -297,3 +299,33 @@ def test_an_index_of_an_earlier_release_has_no_digest(folder, tmp_path):
     rows = index.rows_of(sources.find([str(folder)]).units[0], index.IndexSettings())
     pq.write_table(replay_index.table_from_rows(rows), out)
     assert list(replay_index.read_rows(str(out)))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"status": "fine"}, "status: expected one of .*ok.*, found 'fine'"),
+        ({"p2_mmr_source": "x"}, "p2_mmr_source: expected one of"),
+        ({"replay_id": "../../outside"}, "replay_id: expected a sha256 in hex"),
+        ({"source": None}, "source: a value is missing"),
+        ({"duration_loops": b"\xff"}, "expected Parquet"),
+    ],
+)
+def test_values_that_no_index_has_are_refused(tmp_path, change, said):
+    (name, value) = next(iter(change.items()))
+    content = replay_index.table_from_rows([replay_rows.row(1)])
+    place = content.column_names.index(name)
+    kind = pa.binary() if isinstance(value, bytes) else pa.string()
+    changed = content.set_column(place, name, pa.array([value], kind))
+    pq.write_table(changed, tmp_path / "index.parquet")
+    with pytest.raises(errors.FormatError, match=said):
+        list(replay_index.read_rows(str(tmp_path / "index.parquet")))
+
+
+def test_an_index_that_another_tool_wrote_again_is_read(tmp_path):
+    rows = [replay_rows.row(number) for number in range(3)]
+    content = replay_index.table_from_rows(rows)
+    larger = [pa.field(f.name, pa.large_string() if f.type == pa.string() else f.type)
+              for f in content.schema]  # fmt: skip
+    pq.write_table(content.cast(pa.schema(larger)), tmp_path / "index.parquet")
+    assert list(replay_index.read_rows(str(tmp_path / "index.parquet"))) == rows

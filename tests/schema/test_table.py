@@ -1,3 +1,4 @@
+import contextlib
 import dataclasses
 
 import pyarrow
@@ -52,6 +53,22 @@ def test_other_columns_and_broken_files_are_refused(tmp_path):
         table.parse_table((tmp_path / "a").read_bytes(), table.EPISODE_SCHEMA, "a")
     with pytest.raises(errors.FormatError, match="not readable Parquet"):
         table.parse_table(b"nothing", table.EPISODE_SCHEMA, "a")
+
+
+def test_names_of_columns_that_are_no_utf8_are_refused(tmp_path):
+    content = table.episode_table([placed(seed) for seed in range(4)])
+    table.write_table(str(tmp_path / "a"), content)
+    data = (tmp_path / "a").read_bytes()
+    refused = 0
+    at = data.find(b"map_name")
+    while at > 0:
+        changed = data[:at] + b"\xff" + data[at + 1 :]
+        with contextlib.suppress(errors.FormatError):
+            table.parse_table(changed, table.EPISODE_SCHEMA, "a")
+            refused -= 1
+        refused += 1
+        at = data.find(b"map_name", at + 1)
+    assert refused > 0
 
 
 def test_quarantine_rows_are_sorted():

@@ -99,9 +99,9 @@ def test_nobody_waits_for_ever(tmp_path):
     with pytest.raises(errors.AgentLost, match="answered within 0.2 seconds"):
         RemoteAgent("oac", str(tmp_path / "nowhere"), patience).reset(0)
     address = str(tmp_path / "silent")
-    with Listener(address):
-        with pytest.raises(errors.AgentLost, match="did not answer within"):
-            _ = RemoteAgent("oac", address, patience).settings
+    lost = pytest.raises(errors.AgentLost, match="did not answer within")
+    with Listener(address), lost:
+        _ = RemoteAgent("oac", address, patience).settings
     with Listener(address) as listener:
         agent = RemoteAgent("oac", address, Patience(start=60, act=0.2))
         accepted = []
