@@ -24,6 +24,13 @@ _FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 MOST_BYTES = 64 << 20
 _MOST_COUNTED = 2**53
 _MOST_SHOWN = 10
+# The statistics: what is counted by its values, and ranges. The ends of an empty one are null.
+_COUNTED = ("by_split", "by_race", "by_map", "by_outcome", "by_game_version")
+_END = int | None
+_RANGES: dict[str, dict[str, Any]] = {
+    "mmr": {"known": int, "min": _END, "max": _END},
+    "steps": {"min": _END, "max": _END},
+}
 _EXPECTED: dict[Any, str] = {int: "a number from 0", str: "a text"}
 _VERSION = re.compile(r"^\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?$")
 
@@ -152,6 +159,8 @@ def parse(data: bytes, where: str = NAME) -> Manifest:
     """Returns a manifest from its bytes; FormatError unless they are the canonical form."""
     try:
         content = json.loads(data)
+        # JSON can spell halves of characters, which no text file can hold.
+        json.dumps(content, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         raise errors.FormatError(f"{where}: not JSON: {error}") from error
     if not isinstance(content, dict):
@@ -197,7 +206,33 @@ def _manifest(content: dict[str, Any], where: str) -> Manifest:
                 f"{where}: libraries: {key!r:.100}: expected a release, "
                 f"found {value!r:.100}"
             )
+    problems = _statistics_problems(content["statistics"])
+    if problems:
+        shown = "; ".join(problems[:_MOST_SHOWN])
+        raise errors.FormatError(f"{where}: statistics: {shown}")
     return Manifest(**values)
+
+
+def _statistics_problems(statistics: dict[str, Any]) -> list[str]:
+    """Returns how statistics differ from those that `table.statistics` makes."""
+    if set(statistics) != {*_COUNTED, *_RANGES, "game_loops"}:
+        return [f"unexpected or missing keys in {sorted(statistics)!r:.300}"]
+    problems = []
+    for key in _COUNTED:
+        numbers = statistics[key]
+        if not isinstance(numbers, dict) or not all(
+            isinstance(number, int) for number in numbers.values()
+        ):
+            problems.append(f"{key}: expected counts, found {numbers!r:.100}")
+    for key, kinds in _RANGES.items():
+        numbers = statistics[key]
+        if not isinstance(numbers, dict) or set(numbers) != set(kinds):
+            problems.append(f"{key}: expected {sorted(kinds)}, found {numbers!r:.100}")
+        elif not all(isinstance(numbers[name], kinds[name]) for name in kinds):
+            problems.append(f"{key}: expected numbers, found {numbers!r:.100}")
+    if not isinstance(statistics["game_loops"], int):
+        problems.append("game_loops: expected a number")
+    return problems
 
 
 def read(folder: str) -> Manifest:

@@ -68,7 +68,7 @@ def _facts(content: manifest.Manifest) -> dict[str, Any]:
 def _text(content: manifest.Manifest) -> str:
     numbers = content.statistics
     mmr = numbers["mmr"]
-    per_step = content.size_bytes / content.steps
+    per_step = content.size_bytes / max(content.steps, 1)
     lines = [
         content.reference(),
         f"  engine      {content.engine}",

@@ -17,8 +17,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import starmill
+from starmill.commands import info
 from starmill.pipelines import verify
-from starmill.schema import errors, manifest, storage, table
+from starmill.schema import card, errors, manifest, storage, table
 from tests.factories import records
 from tests.hostile import mutations
 
@@ -205,6 +206,8 @@ def consume(folder: Path) -> None:
         content = manifest.read(str(folder))
     if content is not None:
         verify.verify(str(folder), content)
+        assert info._text(content)
+        assert card.readme(content)
     opened = starmill.open_dataset(str(folder))
     assert repr(opened)
     assert opened._repr_html_()

@@ -136,6 +136,13 @@ def forged_manifest(tmp_path, change) -> str:
         (lambda c: c["settings"].update(minimap_features="abc"), "list of names"),
         (lambda c: c["settings"]["raw_settings"].update(max_unit_count="5"), "a number"),
         (lambda c: c["settings"].update(mmr=float("nan")), "expected a number"),
+        (lambda c: c.update(engine="\ud800"), "surrogates not allowed"),
+        (lambda c: c["statistics"].update(by_map=True), "by_map: expected counts"),
+        (lambda c: c["statistics"]["by_race"].update(zerg=None), "by_race: expected counts"),
+        (lambda c: c["statistics"].pop("steps"), "statistics: unexpected or missing keys"),
+        (lambda c: c["statistics"]["mmr"].update(known=None), "mmr: expected numbers"),
+        (lambda c: c["statistics"].update(steps={}), "steps: expected .'max', 'min'."),
+        (lambda c: c["statistics"].update(game_loops="x"), "game_loops: expected a number"),
     ],
 )  # fmt: skip
 def test_manifests_with_digests_that_fit_but_values_that_do_not(tmp_path, change, said):
