@@ -298,24 +298,25 @@ class Actor:
             ),
         )
         taken = {name: np.asarray(actions[name]) for name in self._arguments}
-        functions, probabilities = np.asarray(functions), np.asarray(probabilities)
+        best, chances = np.asarray(functions), np.asarray(probabilities)
         return {
             game: _Move(
                 action={name: np.asarray(taken[name][lane]) for name in taken},
                 state=jax.tree.map(lambda leaf, i=lane: leaf[i : i + 1], states),
                 value=float(values[lane]) if self._has_value else None,
-                likely=_likely(functions[lane], probabilities[lane]),
+                likely=_likely(best[lane], chances[lane]),
             )
             for lane, game in enumerate(group)
         }
 
     def _call(self, rows: int, *inputs: Any) -> _Moves:
         if rows in self._compiled:
-            return self._act(self._params, self._behaviour, *inputs)
+            moves: _Moves = self._act(self._params, self._behaviour, *inputs)
+            return moves
         with self._compiling:
-            out = self._act(self._params, self._behaviour, *inputs)
+            moves = self._act(self._params, self._behaviour, *inputs)
             self._compiled.add(rows)
-        return out
+        return moves
 
     def _note(self, move: "_Move", memory: Memory) -> Arrays:
         """Returns the move's action, after the memory has taken note of it."""

@@ -18,6 +18,13 @@ import pyarrow.parquet
 
 from starmill.schema import codec, episode, errors, shards, storage
 
+# What Arrow raises at bytes that are no Parquet; the last, at the name of a column.
+UNREADABLE = (
+    pyarrow.ArrowException,
+    OSError,
+    OverflowError,
+    UnicodeDecodeError,
+)
 EPISODES, QUARANTINE = "episodes.parquet", "quarantine.parquet"
 UNSELECTED = "unselected.parquet"
 # Datasets without `unselected.parquet` have these sides in the quarantine, with this detail.
@@ -203,12 +210,7 @@ def parse_table(
             content = file.read()
         content.validate(full=True)
         return plain_texts(content, schema, where)
-    except (
-        pyarrow.ArrowException,
-        OSError,
-        OverflowError,
-        UnicodeDecodeError,  # of a column's name
-    ) as error:
+    except UNREADABLE as error:
         raise errors.FormatError(f"{where}: not readable Parquet: {error}") from error
 
 

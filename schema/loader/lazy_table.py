@@ -144,7 +144,7 @@ class LazyTable:
                 table.check_episodes(content, self._entries(content))
                 yield Rows(first, content)
                 first += content.num_rows
-        except (pyarrow.ArrowException, OSError, OverflowError) as error:
+        except table.UNREADABLE as error:
             raise errors.FormatError(
                 f"{self.url}: not readable Parquet: {error}"
             ) from error
@@ -173,7 +173,7 @@ class LazyTable:
                 self._manifest.episodes,
                 _IDS,
             )
-        except (pyarrow.ArrowException, OSError, OverflowError) as error:
+        except table.UNREADABLE as error:
             raise errors.FormatError(
                 f"{self.url}: not readable Parquet: {error}"
             ) from error

@@ -54,7 +54,7 @@ def test_damaged_checkpoints_are_refused_or_hold_what_was_stored(tmp_path):
 
 
 def test_the_fuzzer_notices_what_is_no_error_of_ours(monkeypatch, tmp_path):
-    outcome = fuzz.run("captures", 0, 0, 3, 60)
+    outcome = fuzz.run("captures", 0, 0, 3, 3600)
     assert (outcome.inputs, outcome.problems) == (3, [])
     pipe = Pipe()
     attack = fuzz.KINDS["chunks"]._replace(attack=lambda rng, folder: 1 / 0)
