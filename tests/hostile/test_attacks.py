@@ -60,7 +60,7 @@ def test_the_fuzzer_notices_what_is_no_error_of_ours(monkeypatch, tmp_path):
     attack = fuzz.KINDS["chunks"]._replace(attack=lambda rng, folder: 1 / 0)
     monkeypatch.setitem(fuzz.KINDS, "chunks", attack)
     monkeypatch.setattr(fuzz.faulthandler, "enable", lambda: None)
-    fuzz._attack("chunks", 0, 5, 1, 60, pipe)
+    fuzz._attack("chunks", 0, 5, 1, 3600, pipe)
     logging.disable(logging.NOTSET)
     assert [word for word, _ in pipe.sent] == ["ready", "begin", "done", "end"]
     assert "ZeroDivisionError" in pipe.sent[2][1][3]
