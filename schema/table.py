@@ -18,13 +18,7 @@ import pyarrow.parquet
 
 from starmill.schema import codec, episode, errors, shards, storage
 
-# What Arrow raises at bytes that are no Parquet; the last, at the name of a column.
-UNREADABLE = (
-    pyarrow.ArrowException,
-    OSError,
-    OverflowError,
-    UnicodeDecodeError,
-)
+UNREADABLE = (pyarrow.ArrowException, OSError, OverflowError, UnicodeDecodeError)
 EPISODES, QUARANTINE = "episodes.parquet", "quarantine.parquet"
 UNSELECTED = "unselected.parquet"
 # Datasets without `unselected.parquet` have these sides in the quarantine, with this detail.
