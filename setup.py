@@ -77,17 +77,21 @@ GCP = ["apache-beam[gcp]>=2.77,<3", "gcsfs>=2024.6"]
 WANDB = ["wandb>=0.19"]
 HUB = ["huggingface-hub>=0.30"]
 ALL = [*GENERATE, *LEARNERS, *TENSORFLOW, *S3, *GCP, *HUB, *WANDB]
+DOCS = ["mkdocs-jupyter", "mkdocs-material>=9.5", "mkdocstrings[python]>=0.27"]
 DEV = [
+    *DOCS,
     "datasets",
     "duckdb",
     "grain",
     "gymnasium>=1.0",
     "hypothesis",
+    "ipykernel",
     "import-linter",
     "matplotlib",
     "mlcroissant",
     "moto[server]",
     "mypy",
+    "nbclient",
     "pandas",
     "polars",
     "pytest",

@@ -99,16 +99,21 @@ def test_documented_commands_run(document, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_the_page_on_using_the_data_runs(tmp_path):
+@pytest.mark.parametrize(
+    ("page", "shown"),
+    [
+        ("docs/using-the-data.md", "(16, 64, 11)"),
+        ("docs/train-in-20-lines.md", "loss "),
+    ],
+)
+def test_the_python_of_a_page_runs(page, shown, tmp_path):
     """All its Python, one block after the other, in one program."""
     blocks = [
         body
-        for language, needs, body in FENCE.findall(
-            (ROOT / "docs/using-the-data.md").read_text("utf-8")
-        )
+        for language, needs, body in FENCE.findall((ROOT / page).read_text("utf-8"))
         if language == "python" and not needs.strip()
     ]
-    assert len(blocks) >= 5
+    assert blocks
     episodes = [
         records.episode(seed, steps=200, settings=settings.UNPLUGGED)
         for seed in range(4)
@@ -126,7 +131,7 @@ def test_the_page_on_using_the_data_runs(tmp_path):
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    assert "(16, 64, 11)" in done.stdout
+    assert shown in done.stdout
 
 
 def test_links_between_documents_lead_somewhere():
