@@ -81,26 +81,7 @@ lint: setup
 # The main job, whole but small: replays, dataset, check, page, agent, games. Everything is in
 # demo/; run again, each step carries on or finds its work done. `rm -r demo` starts over.
 demo: setup
-	@echo "== 1/6  a ladder of $(DEMO_GAMES) games on the embedded engine (it compiles first)"
-	@$(BIN)/starmill skirmish ladder --games $(DEMO_GAMES) --seed 1 --out demo/replays --parallel 2
-	@echo "== 2/6  replays to a dataset"
-	@test -e demo/dataset/manifest.json || $(BIN)/starmill generate --replays demo/replays \
-	  --selection skirmish --name demo --output demo/dataset --sc2 skirmish
-	@echo "== 3/6  verify every byte of it"
-	@$(BIN)/starmill verify demo/dataset
-	@echo "== 4/6  a page to look at"
-	@$(BIN)/starmill report demo/dataset --out demo/report.html
-	@echo "== 5/6  behaviour cloning, briefly"
-	@$(BIN)/starmill train --agent bc --preset tiny --dataset demo/dataset --out demo/bc --hold-out 200 --split valid,test --frames $(DEMO_FRAMES)
-	@echo "== 6/6  games against the easiest computer player"
-	@$(BIN)/starmill evaluate --agent bc=demo/bc --opponents very_easy --anchor very_easy --games 4 \
-	  --parallel 2 --max-minutes 8 --out demo/evaluation
-	@echo
-	@$(BIN)/starmill info demo/dataset
-	@echo "the dataset     demo/dataset"
-	@echo "its page        demo/report.html"
-	@echo "the agent       demo/bc"
-	@echo "its games       demo/evaluation"
+	@$(BIN)/python deploy/demo.py --games $(DEMO_GAMES) --frames $(DEMO_FRAMES) --out demo
 
 perf: setup
 	$(BIN)/python -m perf $(if $(ONLY),--only $(ONLY))

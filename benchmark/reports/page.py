@@ -17,6 +17,9 @@ from starmill.benchmark.reports import play, report
 from starmill.pages import charts, document
 from starmill.schema.game_constants import LOOPS_PER_MINUTE, RACES
 
+# So many games are listed without a click.
+_FEW_GAMES = 40
+
 
 def write_html(content: report.Report, path: Path) -> None:
     """Writes the page; its links to replays are relative to its folder."""
@@ -265,15 +268,13 @@ def _games(content: report.Report, folder: Path) -> str:
     rows = []
     for game in content.games:
         link = report.replay_link(content, game, folder)
-        watch = html.escape(report.watch_link(content, game, folder))
-        replay = ""
+        replay = f'<a href="{html.escape(link)}">replay</a>' if link else ""
+        name = html.escape(game.game)
         if link:
-            replay = (
-                f'<a href="{watch}">watch</a> <a href="{html.escape(link)}">replay</a>'
-            )
+            page = html.escape(report.watch_link(content, game, folder))
+            name = f'<a href="{page}" title="watch this game">{name}</a>'
         score = {1: "won", 0: "draw", -1: "lost"}[game.outcome]
         cells = (
-            game.game,
             f"{game.home} ({game.home_race[0].upper()})",
             f"{game.away} ({game.away_race[0].upper()})",
             score,
@@ -281,11 +282,20 @@ def _games(content: report.Report, folder: Path) -> str:
             f"{game.game_loops / LOOPS_PER_MINUTE:.1f}",
         )
         text = "".join(f"<td>{html.escape(cell)}</td>" for cell in cells)
-        rows.append(f"<tr>{text}<td>{replay}</td></tr>")
-    headings = ("game", "home", "away", "home", "map", "minutes", "")
+        rows.append(f"<tr><td>{name}</td>{text}<td>{replay}</td></tr>")
+    is_open = " open" if len(rows) <= _FEW_GAMES else ""
+    headings = (
+        "game: watch it",
+        "home",
+        "away",
+        "home's result",
+        "map",
+        "minutes",
+        "file",
+    )
     head = "".join(f"<th>{name}</th>" for name in headings)
     return (
-        f"<h2>Games</h2><details><summary>all {len(rows):,} games</summary>"
+        f"<h2>Games</h2><details{is_open}><summary>all {len(rows):,} games</summary>"
         f'<div class="wide"><table class="plain" id="games"><thead><tr>{head}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></div></details>"
     )

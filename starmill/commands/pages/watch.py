@@ -32,8 +32,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--game",
+        action="append",
         metavar="NAME",
-        help="one game: its name in an evaluation, or a replay's or episode's id in a dataset",
+        help="one game: its name in an evaluation, or a replay's or episode's id in a dataset; "
+        "several of an evaluation by repeating it",
     )
     add(
         "--out",
@@ -68,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
         if (
             folder / "results.csv"
         ).is_file() and path.parent.resolve().name == "replays":
-            return _watch_evaluation(args, folder, path.stem)
+            return _watch_evaluation(args, folder, [path.stem])
         return _watch_replay(args, path)
     if (path / "results.csv").is_file():
         return _watch_evaluation(args, path, args.game)
@@ -83,16 +85,22 @@ def run(args: argparse.Namespace) -> int:
 # --- an evaluation ---
 
 
-def _watch_evaluation(args: argparse.Namespace, folder: Path, game: str | None) -> int:
+def _watch_evaluation(
+    args: argparse.Namespace, folder: Path, names: list[str] | None
+) -> int:
     # Imported here: a reader's installation can watch datasets, which needs no game.
     games = importlib.import_module("starmill.benchmark.watching.evaluation_games")
-    rows = [games.row(folder, game)] if game else games.rows(folder)
+    rows = [games.row(folder, name) for name in names or ()] or games.rows(folder)
     if not rows:
         raise errors.ConfigError(f"{folder}: none of its games has a replay to watch")
     with _player(args, rows[0].engine) as player:
         if args.serve:
             return _serve_evaluation(args, folder, games, player)
-        if game and args.out is not None:
+        if args.out is not None:
+            if len(rows) > 1:
+                raise errors.ConfigError(
+                    "--out: expected one --game, to write in this file"
+                )
             _write(args.out, games.render(folder, rows[0], player))
             return 0
         done = [0]
@@ -101,7 +109,7 @@ def _watch_evaluation(args: argparse.Namespace, folder: Path, game: str | None) 
                 page = games.write(folder, row, player)
                 done[0] += 1
     report = folder / "report.html"
-    print(f"open {report if report.is_file() and not game else page}")
+    print(f"open {report if report.is_file() and not names else page}")
     return 0
 
 
@@ -169,7 +177,7 @@ def _watch_dataset(args: argparse.Namespace) -> int:
                 lambda name: page(name).encode(), name
             )
         return _serve(args, pages)
-    name = args.game or table_first(opened)
+    name = args.game[0] if args.game else table_first(opened)
     _write(args.out or Path(f"{name[:16]}.html"), page(name))
     return 0
 
