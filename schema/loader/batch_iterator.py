@@ -21,14 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starmill.schema import errors
-from starmill.schema.loader import batch_options, batches
+from starmill.schema.loader import batch_options, batches, slots
 from starmill.schema.loader.batch_options import BatchPlan
 from starmill.schema.loader.episode_index import EpisodeIndex
 from starmill.schema.settings import ConverterSettings
 
-# Shared memory that each worker fills ahead. A worker has one slot even if that is larger.
-AHEAD_BYTES = 512 << 20
-_MOST_SLOTS = 4
 _POLL_SECONDS = 1.0
 
 
@@ -134,8 +131,9 @@ class BatchIterator(Iterator[batches.Batch]):
         maker = self._maker
         with maker.index.in_files() as shared:
             inputs = _MakerInputs(maker.plan, maker.settings, maker.folder, str(shared))
-            size = maker.size_bytes
-            self._team = [_Worker(inputs, size, n) for n in range(self._workers)]
+            size = max(maker.size_bytes, 1)
+            place = slots.place(size, self._workers)
+            self._team = [_Worker(inputs, size, place, n) for n in range(self._workers)]
             for worker in self._team:
                 worker.wait_ready()
 
@@ -171,26 +169,21 @@ class _MakerInputs(NamedTuple):
         return batches.BatchMaker(self.plan, self.settings, index, self.folder)
 
 
-def _folder() -> str | None:
-    """Returns a folder that is kept in memory; None if the system has none."""
-    return "/dev/shm" if Path("/dev/shm").is_dir() else None
-
-
 class _Worker:
     """A process that builds batches in slots of shared memory."""
 
-    def __init__(self, inputs: "_MakerInputs", size_bytes: int, number: int) -> None:
-        size = max(size_bytes, 1)
-        count = max(1, min(_MOST_SLOTS, AHEAD_BYTES // size))
+    def __init__(
+        self, inputs: "_MakerInputs", size: int, place: slots.Place, number: int
+    ) -> None:
         self._paths = []
         self._slots = []
-        for _ in range(count):
-            descriptor, path = tempfile.mkstemp(prefix="starmill-", dir=_folder())
+        for _ in range(place.slots):
+            descriptor, path = tempfile.mkstemp(prefix="starmill-", dir=place.folder)
             os.ftruncate(descriptor, size)
             self._slots.append(mmap.mmap(descriptor, size))
             os.close(descriptor)
             self._paths.append(path)
-        self._idle = list(range(count))
+        self._idle = list(range(place.slots))
         self._pending = 0
         context = multiprocessing.get_context("spawn")
         self._pipe, worker_end = context.Pipe()
@@ -275,9 +268,14 @@ class _Worker:
         self._process.join(timeout=1)
         code = self._process.exitcode
         how = f"signal {-code}" if code is not None and code < 0 else f"code {code}"
+        advice = "If it ran out of memory, use fewer workers or smaller batches"
+        if code == -signal.SIGBUS:
+            advice = (
+                f"{slots.SHARED} or the disk of the temporary folder is full: start the "
+                "container with a larger --shm-size, or use fewer workers or smaller batches"
+            )
         return errors.StarmillError(
-            f"loader worker {self._process.name} exited ({how}) before {event}. If it ran out "
-            f"of memory, use fewer workers or smaller batches"
+            f"loader worker {self._process.name} exited ({how}) before {event}. {advice}"
         )
 
 
@@ -286,18 +284,18 @@ def _work(pipe: connection.Connection, inputs: _MakerInputs, paths: list[str]) -
     # On an interrupt, the parent process ends its workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     maker = inputs.maker()
-    slots = []
+    buffers = []
     for path in paths:
         with Path(path).open("r+b") as file:
             memory = mmap.mmap(file.fileno(), 0)
-            slots.append(np.frombuffer(memory, np.uint8))
+            buffers.append(np.frombuffer(memory, np.uint8))
     # The parent process may end at any moment; then the worker ends too.
     with contextlib.suppress(EOFError, ConnectionError):
         pipe.send("ready")
         while (task := pipe.recv()) is not None:
             batch, slot = task
             try:
-                rows = maker.make(batch, batches.views(maker.layout, slots[slot]))
+                rows = maker.make(batch, batches.views(maker.layout, buffers[slot]))
             except errors.StarmillError as error:
                 pipe.send(error)
                 return
