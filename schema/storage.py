@@ -22,6 +22,7 @@ from typing import IO, Any, NamedTuple, TypeVar
 import fsspec
 
 from starmill.schema import errors
+from starmill.schema.stores import credentials
 
 _log = logging.getLogger(__name__)
 _Result = TypeVar("_Result")
@@ -121,10 +122,10 @@ def retry(action: Callable[[], _Result], what: str) -> _Result:
     for attempt in range(1, ATTEMPTS + 1):
         try:
             return action()
-        except _FINAL:
-            raise
-        except Exception as error:  # noqa: BLE001  # _is_temporary decides
-            if not _is_temporary(error):
+        except Exception as error:
+            if (advice := credentials.problem(error)) is not None:
+                raise errors.ConfigError(f"{what}: {advice}") from error
+            if isinstance(error, _FINAL) or not _is_temporary(error):
                 raise
             if attempt == ATTEMPTS:
                 raise OSError(f"{what}: {error}") from error

@@ -2,17 +2,19 @@
 
 import argparse
 import sys
-from pathlib import Path
 
-from starmill import progress
+from starmill import running
 from starmill.pipelines.exports import export
-from starmill.schema.loader import dataset
 
 EXAMPLES = """\
   starmill export data --format npz --out arrays
   starmill export data --format alphastar --out records --split train
   starmill export data --format rlds --out tensorflow_datasets --mmr-above 6000
+  starmill export s3://bucket/data --format npz --out s3://bucket/arrays \
+    --runner=DataflowRunner --project=PROJECT --region=REGION --temp_location=gs://bucket/tmp
 """
+# Options that the command does not know are Beam's.
+PASSES_ON = True
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,8 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--out",
         required=True,
         metavar="DIR",
-        type=Path,
-        help="empty folder to write to",
+        help="empty folder or URL to write to",
     )
     parser.add_argument(
         "--split", nargs="+", metavar="NAME", help="only these: train, valid, test"
@@ -40,24 +41,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--registry", metavar="FILE", help="registry that knows the name"
     )
+    running.add_arguments(parser, "--out")
 
 
 def run(args: argparse.Namespace) -> int:
     """Exports the dataset; exits 1 if an episode had to be left out."""
-    opened = dataset.open_dataset(
-        args.dataset,
+    source = export.Source(
+        reference=args.dataset,
         registry_file=args.registry,
-        split=args.split,
+        split=tuple(args.split) if args.split else None,
         mmr_above=args.mmr_above,
-        outcome=args.outcome,
+        outcome=tuple(args.outcome) if args.outcome else None,
     )
-    done = [0]
-
-    def count() -> None:
-        done[0] += 1
-
-    with progress.Progress("export", len(opened), "episodes", lambda: done[0]):
-        problems = export.export(opened, args.format, args.out, count)
+    opened = source.open()
+    shards = len(opened.manifest.shards)
+    with running.runs(args, "export", shards, args.out) as run_shards:
+        problems = export.export(source, args.format, args.out, run_shards)
     for problem in problems:
         print(problem, file=sys.stderr)
     left = len(opened) - len(problems)

@@ -30,7 +30,8 @@ def exported(tmp_path_factory):
     ]
     records.dataset(str(folder / "data"), items)
     opened = starmill.open_dataset(str(folder / "data"))
-    assert export.export(opened, "alphastar", folder / "out") == []
+    source = export.Source(reference=str(folder / "data"))
+    assert export.export(source, "alphastar", str(folder / "out")) == []
     return opened, folder / "out"
 
 

@@ -9,8 +9,8 @@ import pytest
 
 import starmill
 from starmill import cli
-from starmill.pipelines.exports import alphastar, export
-from starmill.schema import episode, errors, specs
+from starmill.pipelines.exports import alphastar, export, npz
+from starmill.schema import episode, errors, specs, storage
 from tests.factories import records
 
 
@@ -28,8 +28,13 @@ def opened(folder):
     return starmill.open_dataset(folder)
 
 
-def test_npz_has_every_array_and_the_derived_ones(opened, tmp_path):
-    assert export.export(opened, "npz", tmp_path) == []
+@pytest.fixture
+def source(folder):
+    return export.Source(reference=folder)
+
+
+def test_npz_has_every_array_and_the_derived_ones(opened, source, tmp_path):
+    assert export.export(source, "npz", str(tmp_path)) == []
     for number, meta in enumerate(opened.metas):
         with np.load(tmp_path / f"{meta.episode_id}.npz") as file:
             found = {key: file[key] for key in file}
@@ -41,10 +46,10 @@ def test_npz_has_every_array_and_the_derived_ones(opened, tmp_path):
             np.testing.assert_array_equal(found[key], array, err_msg=key)
 
 
-def test_exports_carry_on_and_have_the_same_bytes(opened, tmp_path):
+def test_exports_carry_on_and_have_the_same_bytes(opened, source, tmp_path):
     for layout in ("npz", "alphastar"):
         out = tmp_path / layout
-        export.export(opened, layout, out)
+        export.export(source, layout, str(out))
         files = {p: p.read_bytes() for p in sorted(out.rglob("*")) if p.is_file()}
         victim = next(path for path in files if path.suffix in (".npz", ".tfrecord"))
         victim.unlink()
@@ -53,7 +58,7 @@ def test_exports_carry_on_and_have_the_same_bytes(opened, tmp_path):
             for p in files
             if p.suffix == victim.suffix and p != victim
         }
-        export.export(opened, layout, out)
+        export.export(source, layout, str(out))
         assert {
             p: p.read_bytes() for p in sorted(out.rglob("*")) if p.is_file()
         } == files
@@ -61,15 +66,17 @@ def test_exports_carry_on_and_have_the_same_bytes(opened, tmp_path):
         assert {p: p.stat().st_mtime_ns for p in stamps} == stamps
 
 
-def test_folders_with_other_things_in_them_are_refused(opened, tmp_path):
+def test_folders_with_other_things_in_them_are_refused(opened, source, tmp_path):
     (tmp_path / "thesis.tex").write_text("")
     with pytest.raises(errors.ConfigError, match="is not empty"):
-        export.export(opened, "npz", tmp_path)
-    export.export(opened, "npz", tmp_path / "a")
+        export.export(source, "npz", str(tmp_path))
+    export.export(source, "npz", str(tmp_path / "a"))
     with pytest.raises(errors.ConfigError, match="holds another export"):
-        export.export(opened.filter(min_steps=2), "npz", tmp_path / "a")
+        export.export(
+            dataclasses.replace(source, split=("train",)), "npz", str(tmp_path / "a")
+        )
     with pytest.raises(errors.ConfigError, match="expected one of"):
-        export.export(opened, "hdf5", tmp_path / "b")
+        export.export(source, "hdf5", str(tmp_path / "b"))
 
 
 def test_the_command_exports_what_was_asked_for(folder, tmp_path, capsys):
@@ -82,10 +89,12 @@ def test_the_command_exports_what_was_asked_for(folder, tmp_path, capsys):
     assert "no episode" in capsys.readouterr().err
 
 
-def test_without_tensorflow_rlds_says_what_to_install(opened, tmp_path, monkeypatch):
+def test_without_tensorflow_rlds_says_what_to_install(
+    opened, source, tmp_path, monkeypatch
+):
     monkeypatch.setitem(sys.modules, "tensorflow", None)
     with pytest.raises(errors.ConfigError, match=r"starmill\[tensorflow\]"):
-        export.export(opened, "rlds", tmp_path / "x")
+        export.export(source, "rlds", str(tmp_path / "x"))
     assert not (tmp_path / "x").exists()
 
 
@@ -126,9 +135,9 @@ class ReferenceCoder:
 
 
 @pytest.mark.slow
-def test_the_predecessors_decoder_reads_its_own_layout(opened, tmp_path):
+def test_the_predecessors_decoder_reads_its_own_layout(opened, source, tmp_path):
     tf = pytest.importorskip("tensorflow")
-    assert export.export(opened, "alphastar", tmp_path) == []
+    assert export.export(source, "alphastar", str(tmp_path)) == []
     coder = ReferenceCoder(records.SMALL)
     paths = runpy.run_path(str(tmp_path / "paths.py"))
     seen = 0
@@ -156,9 +165,9 @@ def test_the_predecessors_decoder_reads_its_own_layout(opened, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # TensorFlow's own
-def test_tfds_opens_the_rlds_one(opened, tmp_path):
+def test_tfds_opens_the_rlds_one(opened, source, tmp_path):
     tfds = pytest.importorskip("tensorflow_datasets")
-    assert export.export(opened, "rlds", tmp_path) == []
+    assert export.export(source, "rlds", str(tmp_path)) == []
     builder = tfds.builder_from_directory(str(tmp_path / "factory" / "1.0.0"))
     splits = opened.table.column("split").to_pylist()
     assert {name: info.num_examples for name, info in builder.info.splits.items()} == {
@@ -191,16 +200,18 @@ def test_tfds_opens_the_rlds_one(opened, tmp_path):
             seen += 1
     assert seen == len(opened)
     # Again: it is there, and nothing is left of the work.
-    assert export.export(opened, "rlds", tmp_path) == []
+    assert export.export(source, "rlds", str(tmp_path)) == []
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "export.json",
         "factory",
     ]
 
 
-def test_episodes_beyond_protobufs_limit_are_listed(opened, tmp_path, monkeypatch):
+def test_episodes_beyond_protobufs_limit_are_listed(
+    opened, source, tmp_path, monkeypatch
+):
     monkeypatch.setattr(alphastar, "MOST_RECORD_BYTES", 30_000)
-    problems = export.export(opened, "alphastar", tmp_path)
+    problems = export.export(source, "alphastar", str(tmp_path))
     assert problems
     assert all("exceeds protobuf's limit" in problem for problem in problems)
     assert len(list(tmp_path.rglob("*.tfrecord"))) == len(opened) - len(problems)
@@ -259,3 +270,57 @@ def test_diff_names_settings_and_arrays(folder, tmp_path, capsys):
     assert "settings.max_num_upgrades: 40 -> 7" in text
     assert "upgrades_fixed_length: 'int32 (40,)' -> 'int32 (7,)'" in text
     assert "upgrades_fixed_length: int32 (10, 40) -> int32 (10, 7)" in text
+
+
+def files_of(folder):
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+@pytest.mark.parametrize("layout", ["npz", "alphastar"])
+def test_processes_and_a_beam_job_write_the_same_bytes(folder, tmp_path, layout):
+    for name, more in (
+        ("alone", "--workers=1"),
+        ("processes", "--workers=3"),
+        ("beam", "--runner=FnApiRunner"),
+    ):
+        out = str(tmp_path / name)
+        words = ["export", folder, "--format", layout, "--out", out, more]
+        assert cli.main(words) == 0
+    expected = files_of(tmp_path / "alone")
+    assert len(expected) == 5 if layout == "npz" else 6
+    assert files_of(tmp_path / "processes") == expected
+    assert files_of(tmp_path / "beam") == expected
+
+
+def test_an_export_goes_to_any_address(opened, source, tmp_path):
+    export.export(source, "npz", str(tmp_path))
+    export.export(source, "npz", "memory://exports/npz")
+    names = storage.names("memory://exports/npz")
+    assert names == sorted(files_of(tmp_path))
+    for name in names:
+        data = storage.read(f"memory://exports/npz/{name}")
+        assert data == (tmp_path / name).read_bytes()
+
+
+def test_many_episodes_are_in_folders_by_their_ids(
+    opened, source, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(npz, "MOST_FLAT", 3)
+    export.export(source, "npz", str(tmp_path))
+    path = json.loads((tmp_path / "export.json").read_text())["path"]
+    for meta in opened.metas:
+        file = tmp_path / path.format(episode_id=meta.episode_id)
+        assert file.parent.name == meta.episode_id[:3]
+        assert file.name == f"{meta.episode_id}.npz"
+        assert file.exists()
+
+
+def test_options_of_beam_need_a_runner(folder, tmp_path, capsys):
+    words = ["export", folder, "--format", "npz", "--out", str(tmp_path / "x")]
+    assert cli.main([*words, "--flink_master=host:8081"]) == 2
+    assert "--flink_master: expected an option of export" in capsys.readouterr().err
+    assert not (tmp_path / "x").exists()

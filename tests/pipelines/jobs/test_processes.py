@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from starmill.pipelines.jobs import processes as work
+from starmill.pipelines.jobs import processes
 from starmill.schema import errors
 
 
@@ -26,23 +26,25 @@ def fail(number: int) -> int:
     return number
 
 
-@pytest.mark.parametrize("processes", [1, 3])
-def test_results_are_in_order(processes):
+@pytest.mark.parametrize("workers", [1, 3])
+def test_results_are_in_order(workers):
     done = []
-    results = work.run(square, 7, processes=processes, on_done=lambda: done.append(1))
+    results = processes.run(
+        square, 7, processes=workers, on_done=lambda: done.append(1)
+    )
     assert results == [0, 1, 4, 9, 16, 25, 36]
     assert len(done) == 7
-    assert work.run(square, 0, processes=processes) == []
+    assert processes.run(square, 0, processes=workers) == []
 
 
 def test_a_killed_process_is_an_error_that_says_what_to_do():
     with pytest.raises(errors.EngineError, match="fewer --workers"):
-        work.run(die, 6, processes=2)
+        processes.run(die, 6, processes=2)
     assert multiprocessing.active_children() == []
 
 
-@pytest.mark.parametrize("processes", [1, 2])
-def test_an_error_of_the_work_is_raised_here(processes):
+@pytest.mark.parametrize("workers", [1, 2])
+def test_an_error_of_the_work_is_raised_here(workers):
     with pytest.raises(errors.ShardCorrupt, match="shard 2"):
-        work.run(fail, 6, processes=processes)
+        processes.run(fail, 6, processes=workers)
     assert multiprocessing.active_children() == []
