@@ -98,18 +98,24 @@ def flink():
         pytest.skip(f"deploy/flink/setup: {setup.stderr.strip()}")
     environment = {**os.environ, "PORT": "8187", "SLOTS": "2"}
     subprocess.run([script / "cluster", "start"], check=True, env=environment)
+    yield [
+        "--runner=FlinkRunner",
+        "--flink_master=localhost:8187",
+        *_flink_options(),
+    ]
+    subprocess.run([script / "cluster", "stop"], check=True, env=environment)
+
+
+def _flink_options() -> list[str]:
     found = dict(
         line.split("=", 1)
         for line in (builds.ROOT / ".cache/flink/env").read_text().split()
     )
-    yield [
-        "--runner=FlinkRunner",
-        "--flink_master=localhost:8187",
+    return [
         "--parallelism=2",
         f"--flink_version={found['FLINK_LINE']}",
         f"--flink_job_server_jar={found['FLINK_JOB_SERVER']}",
     ]
-    subprocess.run([script / "cluster", "stop"], check=True, env=environment)
 
 
 @pytest.mark.flink
@@ -120,3 +126,63 @@ def test_flink_with_two_task_slots(ladder, expected, flink, tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert builds.digest(tmp_path / "data") == expected
+
+
+@pytest.fixture
+def task_managers():
+    """Runs `deploy/flink/cluster`, with two task managers in networks of their own."""
+    script = builds.ROOT / "deploy/flink"
+    setup = subprocess.run([script / "setup"], capture_output=True, text=True)
+    if setup.returncode != 0:
+        pytest.skip(f"deploy/flink/setup: {setup.stderr.strip()}")
+    environment = {**os.environ, "PORT": "8191"}
+
+    def cluster(*words: str) -> subprocess.CompletedProcess:
+        # Its processes live on, so they must not keep a pipe of ours open.
+        with tempfile.TemporaryFile("w+") as shown:
+            done = subprocess.run(
+                [script / "cluster", *words],
+                env=environment,
+                stdout=shown,
+                stderr=subprocess.STDOUT,
+            )
+            shown.seek(0)
+            return subprocess.CompletedProcess(words, done.returncode, shown.read())
+
+    started = cluster("start", "--task-managers", "2")
+    if started.returncode == 2:
+        pytest.skip(started.stdout.strip())
+    assert started.returncode == 0, started.stdout
+    yield cluster
+    stopped = cluster("stop")
+    assert stopped.returncode == 0, stopped.stdout
+
+
+@pytest.mark.flink
+@pytest.mark.timeout(1500)
+def test_flink_with_two_task_managers_one_of_them_killed(
+    ladder, expected, task_managers, tmp_path
+):
+    output = tmp_path / "data"
+    killed_after = []
+
+    def kill_one(process: subprocess.Popen) -> None:
+        builds.wait_for(lambda: builds.parts(output) >= 2, 1200)
+        killed_after.append(builds.parts(output))
+        task_managers("kill", "2")
+        task_managers("replace", "2")
+
+    done = builds.build(
+        ladder,
+        output,
+        "--runner=FlinkRunner",
+        f"--flink_master={task_managers('address').stdout.strip()}",
+        *_flink_options(),
+        "--environment_type=EXTERNAL",
+        "--environment_config=localhost:15555",
+        during=kill_one,
+    )
+    assert done.returncode == 0, done.stderr
+    assert len(killed_after) == 1
+    assert 2 <= killed_after[0] < len(ladder.files)
+    assert builds.digest(output) == expected
