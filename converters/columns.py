@@ -66,7 +66,7 @@ from starmill.converters.message_fields import (
     X,
 )
 from starmill.schema import errors
-from starmill.schema.compilation import compiled, inlined
+from starmill.schema.compilation import compiled, inlined, kernel
 
 # What `_read` returns where the bytes are a message.
 _READ, _NO_ROOM = -1, -2
@@ -174,7 +174,7 @@ def _read_buffs(data, pos, stop, unit):  # type: ignore[no-untyped-def]
         unit[BUFFS] += 1
 
 
-@compiled
+@kernel
 def _read_passenger(data, start, stop, carrier, columns, sink):  # type: ignore[no-untyped-def]
     row = min(columns.counts[PASSENGERS], len(columns.passengers) - 1)
     columns.counts[PASSENGERS] += 1
@@ -211,7 +211,7 @@ def _read_unit(data, pos, end, columns, sink):  # type: ignore[no-untyped-def]
             _read_passenger(data, start, stop, index, columns, sink)
 
 
-@compiled
+@kernel
 def _read_effect(data, pos, end, columns, sink):  # type: ignore[no-untyped-def]
     """Adds a row per position; what they share may stand after them in the message."""
     first = columns.counts[EFFECTS]
@@ -234,7 +234,7 @@ def _read_effect(data, pos, end, columns, sink):  # type: ignore[no-untyped-def]
         sink.effects[row, EFFECT_RADIUS] = bits[EFFECT_RADIUS]
 
 
-@compiled
+@kernel
 def _read_player(data, pos, end, columns, sink):  # type: ignore[no-untyped-def]
     head, bits = columns.head, sink.camera
     while True:
@@ -253,7 +253,7 @@ def _read_player(data, pos, end, columns, sink):  # type: ignore[no-untyped-def]
             columns.upgrades[row] = np.int64(value & np.uint64(0xFFFFFFFF))
 
 
-@compiled
+@kernel
 def _read_raw(data, pos, end, columns, sink):  # type: ignore[no-untyped-def]
     while True:
         pos, field, start, stop = wire.scan(
@@ -269,7 +269,7 @@ def _read_raw(data, pos, end, columns, sink):  # type: ignore[no-untyped-def]
             _read_effect(data, start, stop, columns, sink)
 
 
-@compiled
+@kernel
 def _read_image(data, pos, end, plane, sink):  # type: ignore[no-untyped-def]
     unused = sink.scratch_bits
     while True:
@@ -283,7 +283,7 @@ def _read_image(data, pos, end, plane, sink):  # type: ignore[no-untyped-def]
             plane[LENGTH] = stop - start
 
 
-@compiled
+@kernel
 def _read_layers(data, pos, end, columns, sink):  # type: ignore[no-untyped-def]
     head, unused = columns.head, sink.scratch_bits
     while True:
@@ -301,7 +301,7 @@ def _read_layers(data, pos, end, columns, sink):  # type: ignore[no-untyped-def]
             _read_image(data, inner, inner_end, columns.planes[plane], sink)
 
 
-@compiled
+@kernel
 def _read_observation(data, pos, end, columns, sink):  # type: ignore[no-untyped-def]
     head, unused = columns.head, sink.scratch_bits
     while True:

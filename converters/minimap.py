@@ -19,7 +19,7 @@ from starmill.converters.message_fields import (
     START,
 )
 from starmill.schema import errors, vocab
-from starmill.schema.compilation import compiled
+from starmill.schema.compilation import compiled, kernel
 
 _TYPES = PLANE_ROWS["unit_type"]
 _HEIGHT_MAP = PLANE_ROWS["height_map"]
@@ -34,7 +34,7 @@ MOST_PIXELS = 1024
 _DONE, _SIZE_DIFFERS, _ENCODING, _TYPES_ENCODING, _UNKNOWN_TYPE = range(5)
 
 
-@compiled
+@kernel
 def _fill_bits(data, start, out):  # type: ignore[no-untyped-def]
     """Most significant bit first; there are eight times as many pixels as bytes."""
     eights = out.view(np.uint64)
@@ -42,7 +42,7 @@ def _fill_bits(data, start, out):  # type: ignore[no-untyped-def]
         eights[i] = _EIGHT_PIXELS[data[start + i]]
 
 
-@compiled
+@kernel
 def _fill_types(data, start, out, dense):  # type: ignore[no-untyped-def]
     """Translates little-endian raw unit types; returns the first unknown one, or -1."""
     for i in range(len(out)):
@@ -59,7 +59,7 @@ def _fill_types(data, start, out, dense):  # type: ignore[no-untyped-def]
     return np.int64(-1)
 
 
-@compiled
+@kernel
 def _fill_pixels(data, start, bits, out):  # type: ignore[no-untyped-def]
     if bits == 0:
         out[:] = 0
@@ -72,7 +72,7 @@ def _fill_pixels(data, start, bits, out):  # type: ignore[no-untyped-def]
             out[i] = data[start + 4 * i]
 
 
-@compiled
+@kernel
 def _refusal(plane, side, types):  # type: ignore[no-untyped-def]
     """Why a plane cannot be read; _DONE if it can."""
     bits = plane[BITS_PER_PIXEL]

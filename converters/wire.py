@@ -15,7 +15,7 @@ import numpy as np
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from numpy.typing import NDArray
 
-from starmill.schema.compilation import compiled, inlined
+from starmill.schema.compilation import compiled, inlined, kernel
 
 _VARINT, _FIXED64, _DELIMITED, _GROUP, _GROUP_END, _FIXED32 = range(6)
 # What `scan` does with a tag: step over a value of the wire type of the same number; put a
@@ -133,7 +133,7 @@ def tail_of(data: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return tail
 
 
-@compiled
+@kernel
 def _long_varint(data, pos):  # type: ignore[no-untyped-def]
     value, shift = np.uint64(0), np.uint64(0)
     for i in range(10):
@@ -162,7 +162,7 @@ def varint(data, pos):  # type: ignore[no-untyped-def]
     return _long_varint(data, pos)
 
 
-@compiled
+@kernel
 def _is_packed(data, pos, end, size):  # type: ignore[no-untyped-def]
     if size > 1:
         return (end - pos) % size == 0
@@ -182,7 +182,7 @@ def _kind(numbers, message, field):  # type: ignore[no-untyped-def]
 
 
 # One loop over all fields, whatever their depth: calls would cost more than the work.
-@compiled
+@kernel
 def check(data, tail, numbers):  # type: ignore[no-untyped-def]  # noqa: C901
     """Returns -1 if the bytes are a message of the grammar, else where they stop being one.
 
@@ -255,7 +255,7 @@ def check(data, tail, numbers):  # type: ignore[no-untyped-def]  # noqa: C901
             end, message, group = inner_end, inner, inner_group
 
 
-@compiled
+@kernel
 def _after(data, pos, wire):  # type: ignore[no-untyped-def]
     """Returns the position after a value that is no group, in bytes that were checked."""
     if wire == _VARINT:
@@ -266,7 +266,7 @@ def _after(data, pos, wire):  # type: ignore[no-untyped-def]
     return pos + (4 if wire == _FIXED32 else 8)
 
 
-@compiled
+@kernel
 def _after_group(data, pos):  # type: ignore[no-untyped-def]
     depth = 1
     while depth > 0:
@@ -311,7 +311,7 @@ def _store(value, kind, table, at, integers):  # type: ignore[no-untyped-def]
             integers[table[at, 4]] = 1
 
 
-@compiled
+@kernel
 def scan(data, pos, end, table, integers, floats):  # type: ignore[no-untyped-def]
     """Reads scalars into columns up to the next field that the caller reads itself.
 

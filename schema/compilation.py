@@ -18,6 +18,8 @@ from typing import Any, ParamSpec, TypeVar
 
 import numba
 
+from starmill.schema import linking
+
 P = ParamSpec("P")
 R = TypeVar("R")
 _PACKAGE = __name__.partition(".")[0]
@@ -30,33 +32,54 @@ _NUMPY = "numpy"
 
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """Returns the function compiled into whichever kernels call it; not cached by itself."""
-    return _compile(function, {"error_model": _NUMPY})
+    """Returns the function for kernels and entries to call, in whose code it ends up.
+
+    Python cannot call it.
+    """
+    return _kernel(function, {"error_model": _NUMPY})
 
 
-def entry(function: Callable[P, R]) -> Callable[P, R]:
-    """Returns a kernel for Python to call, cached on disk together with all it calls."""
-    return _compile_cached(function, {"error_model": _NUMPY})
-
-
-def compiled(function: Callable[P, R]) -> Callable[P, R]:
-    """Returns a cached kernel that runs without the GIL, for Python and kernels to call."""
-    return _compile_cached(function, {"error_model": _NUMPY, "nogil": True})
+def checked_kernel(function: Callable[P, R]) -> Callable[P, R]:
+    """Returns a kernel in which a division by zero raises."""
+    return _kernel(function, {})
 
 
 def inlined(function: Callable[P, R]) -> Callable[P, R]:
-    """Returns a compiled function whose body replaces every call.
+    """Returns a kernel whose body replaces every call.
 
     For the few that are called once per field of a message, where a call costs more than the
     work itself.
     """
-    options = {"error_model": _NUMPY, "nogil": True, "forceinline": True}
-    return _compile_cached(function, options)
+    return _kernel(function, {"error_model": _NUMPY, "forceinline": True})
+
+
+def entry(function: Callable[P, R]) -> Callable[P, R]:
+    """Returns a function for Python to call, cached on disk together with all it calls."""
+    return _entry(function, {"error_model": _NUMPY})
+
+
+def compiled(function: Callable[P, R]) -> Callable[P, R]:
+    """Returns an entry that runs without the GIL; kernels may call it too."""
+    return _entry(function, {"error_model": _NUMPY, "nogil": True})
 
 
 def checked(function: Callable[P, R]) -> Callable[P, R]:
-    """Returns a cached kernel without the GIL in which a division by zero raises."""
-    return _compile_cached(function, {"nogil": True})
+    """Returns an entry without the GIL in which a division by zero raises."""
+    return _entry(function, {"nogil": True})
+
+
+def _kernel(function: Callable[P, R], options: dict[str, Any]) -> Callable[P, R]:
+    dispatcher = _compile(
+        function, {**options, "pipeline_class": linking.KernelCompiler}
+    )
+    linking.share_literals(dispatcher)
+    return dispatcher
+
+
+def _entry(function: Callable[P, R], options: dict[str, Any]) -> Callable[P, R]:
+    return _compile_cached(
+        function, {**options, "pipeline_class": linking.EntryCompiler}
+    )
 
 
 def _compile(function: Callable[P, R], options: dict[str, Any]) -> Callable[P, R]:

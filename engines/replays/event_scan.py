@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from starmill.engines.replays.type_table import TypeTable
 from starmill.schema import errors
-from starmill.schema.compilation import checked
+from starmill.schema.compilation import checked, checked_kernel
 from starmill.schema.reasons import RejectReason
 
 _INT, _BLOB, _BITS, _ARRAY, _OPTIONAL, _CHOICE, _STRUCT, _NULL = range(8)
@@ -203,7 +203,7 @@ def _fill_fixed_sizes(program: Program) -> None:
 # a function as small as these that would take several times as long as its work.
 
 
-@checked
+@checked_kernel
 def _read(data, position, bits):  # type: ignore[no-untyped-def]  # numba infers
     """Returns `bits` bits at a bit position: low bits of each byte first, big end first.
 
@@ -222,13 +222,13 @@ def _read(data, position, bits):  # type: ignore[no-untyped-def]  # numba infers
     return value
 
 
-@checked
+@checked_kernel
 def _aligned(position):  # type: ignore[no-untyped-def]  # numba infers
     """Returns the position of the next whole byte."""
     return (position + 7) >> 3 << 3
 
 
-@checked
+@checked_kernel
 def _content_end(kind, position, length):  # type: ignore[no-untyped-def]  # numba infers
     """Returns the position after the bytes or bits that follow their length, if any do."""
     if kind == _BLOB:
@@ -238,7 +238,7 @@ def _content_end(kind, position, length):  # type: ignore[no-untyped-def]  # num
     return position
 
 
-@checked
+@checked_kernel
 def _content(kind, value, first, children):  # type: ignore[no-untyped-def]  # numba infers
     """Returns (index of the child that follows a length, tag or flag, how many follow).
 
@@ -251,7 +251,7 @@ def _content(kind, value, first, children):  # type: ignore[no-untyped-def]  # n
     return first, np.int64(1)
 
 
-@checked
+@checked_kernel
 def _push(stack, top, number, repeat, capture):  # type: ignore[no-untyped-def]  # numba infers
     """Puts `repeat` values of a type on the stack; returns the new top."""
     if number < 0:
@@ -266,14 +266,14 @@ def _push(stack, top, number, repeat, capture):  # type: ignore[no-untyped-def] 
     return top + 1
 
 
-@checked
+@checked_kernel
 def _pop(stack, top):  # type: ignore[no-untyped-def]  # numba infers
     """Takes one value off the stack; returns the new top."""
     stack[top, _REPEAT] -= 1
     return top if stack[top, _REPEAT] > 0 else top - 1
 
 
-@checked
+@checked_kernel
 def _report(captures, capture, value, top):  # type: ignore[no-untyped-def]  # numba infers
     """Stores a value if it is captured; returns the top of the stack."""
     if capture < 0:

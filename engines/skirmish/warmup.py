@@ -1,6 +1,6 @@
 """Compiles the game in advance, once for a machine and release.
 
-In: nothing. Out: numba's cache on disk. Compiling takes two minutes or more, longer than a client
+In: nothing. Out: numba's cache on disk. Compiling takes half a minute or more, longer than a client
 waits for an answer, so `skirmish install` does it in advance. If several processes find that the
 game is not compiled, one compiles it and the others wait.
 """

@@ -57,7 +57,7 @@ from starmill.schema.codec.streams import (
     width_code,
     zigzag,
 )
-from starmill.schema.compilation import checked
+from starmill.schema.compilation import checked, checked_kernel
 
 # An instance's key: the tag above these bits, below them its row or its rank.
 _RANK_BITS = 20
@@ -118,7 +118,7 @@ class Found(NamedTuple):
 # --- series ------------------------------------------------------------------------------
 
 
-@checked
+@checked_kernel
 def new_scratch(values, series):
     """Returns a Scratch for columns of so many values and series."""
     size = values + series + 1
@@ -127,7 +127,7 @@ def new_scratch(values, series):
     )
 
 
-@checked
+@checked_kernel
 def put_series(buf, pos, series, steps, scratch):
     """Writes one column; returns (position after it, changes that a reader will find)."""
     found = _find_changes(series, scratch)
@@ -155,7 +155,7 @@ def put_series(buf, pos, series, steps, scratch):
     return put_stream(buf, pos, scratch.deltas, found.total, delta_code), found.total
 
 
-@checked
+@checked_kernel
 def _find_changes(series, scratch):
     # Locals, because numba counts references whenever a record's array is named.
     values, times, offsets = series
@@ -193,7 +193,7 @@ def _find_changes(series, scratch):
     )
 
 
-@checked
+@checked_kernel
 def _put_first_values(buf, pos, series, code):
     values, offsets = series.values, series.offsets
     count = offsets.size - 1
@@ -205,7 +205,7 @@ def _put_first_values(buf, pos, series, code):
     return pos
 
 
-@checked
+@checked_kernel
 def _put_dense(buf, pos, changing, steps, scratch, code):
     masks, deltas = scratch.masks, scratch.deltas
     size = changing * (steps - 1)
@@ -351,7 +351,7 @@ def put_units(buf, pos, units, rows, tag_column):
     return pos
 
 
-@checked
+@checked_kernel
 def _number_instances(units, rows, tag_column):
     """Numbers the instances: rows of different steps that are the same unit.
 
@@ -387,7 +387,7 @@ def _number_instances(units, rows, tag_column):
     return np.searchsorted(ordered[:unique], keys), unique
 
 
-@checked
+@checked_kernel
 def _find_absences(instances, rows, count):
     """Returns (mask of each instance's absences, where its entries begin when sorted)."""
     every_step = (np.int64(1) << rows.size) - 1
@@ -404,7 +404,7 @@ def _find_absences(instances, rows, count):
     return absent, offsets
 
 
-@checked
+@checked_kernel
 def _sort_by_instance(instances, rows, offsets, capacity):
     """Returns (step, row among steps * capacity) of the used rows, in order of instance."""
     next_place = offsets[:-1].copy()
@@ -421,7 +421,7 @@ def _sort_by_instance(instances, rows, offsets, capacity):
     return times, places
 
 
-@checked
+@checked_kernel
 def _put_order(buf, pos, instances, rows, absent):
     """Writes which instance each row of each step holds."""
     steps = rows.size
@@ -454,7 +454,7 @@ def _put_order(buf, pos, instances, rows, absent):
     return put_stream(buf, pos, places, insert_count, place_code)
 
 
-@checked
+@checked_kernel
 def _order_flag(of_step, absent, t, positions):
     """Returns how the order of step t follows from that of step t - 1.
 
@@ -479,7 +479,7 @@ def _order_flag(of_step, absent, t, positions):
     return flag
 
 
-@checked
+@checked_kernel
 def _list_rows(of_step, listed, count):
     before = -1
     for r in range(of_step.size):
@@ -488,7 +488,7 @@ def _list_rows(of_step, listed, count):
     return count + of_step.size
 
 
-@checked
+@checked_kernel
 def _insert_rows(of_step, absent, t, ids, places, count):
     before = -1
     for r in range(of_step.size):

@@ -52,7 +52,7 @@ from starmill.schema.codec.unpacking import (
     empty_changes,
     sort_by_step,
 )
-from starmill.schema.compilation import checked
+from starmill.schema.compilation import checked, checked_kernel
 
 # Above one changed cell in so many, the whole plane compresses better than a list of cells.
 _CELLS_PER_PATCH = 32
@@ -93,7 +93,7 @@ def put_plane(buf, pos, frames, reference):
     return _put_transitions(buf, pos, frames)
 
 
-@checked
+@checked_kernel
 def _put_first_plane(buf, pos, plane, reference):
     size = plane.size
     gaps = np.empty(size, np.uint32)
@@ -121,7 +121,7 @@ def _put_first_plane(buf, pos, plane, reference):
     return pos + patches
 
 
-@checked
+@checked_kernel
 def _put_transitions(buf, pos, frames):
     cells, ends, per_cell = _find_transitions(frames)
     size, total = per_cell.size - 1, cells.size
@@ -159,7 +159,7 @@ def _put_transitions(buf, pos, frames):
     return pos + total
 
 
-@checked
+@checked_kernel
 def _find_transitions(frames):
     """Returns (cells that change, step after step; where each step ends; how often each).
 
@@ -255,7 +255,7 @@ def read_plane(buf, steps, start, stop, reference, out):
     return np.int64(0)
 
 
-@checked
+@checked_kernel
 def _read_first_plane(buf, reference, state):
     """Sets state to the chunk's first step; returns the position after it."""
     codes = byte_at(buf, 0)
@@ -289,7 +289,7 @@ def _read_first_plane(buf, reference, state):
     return flips + patches
 
 
-@checked
+@checked_kernel
 def _open_plane_changes(buf, pos):
     """Returns the streams; the begin of `flips` is negative if they are not inside."""
     changing, begin = read_varint(buf, pos)
@@ -309,7 +309,7 @@ def _open_plane_changes(buf, pos):
     return PlaneStreams(gaps, masks, flips)
 
 
-@checked
+@checked_kernel
 def _read_flips(buf, streams, window, state, changes):
     """Returns 0, or a bound that does not hold."""
     rows = changes.rows

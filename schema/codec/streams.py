@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 from starmill.schema.codec.bounds import NUMBER, STREAM
-from starmill.schema.compilation import checked, inlined
+from starmill.schema.compilation import checked_kernel, inlined
 
 # How a column of series stores its changes.
 STILL, SPARSE, DENSE = 0, 1, 2
@@ -60,7 +60,7 @@ def width(code):
     return 4 if code == WIDEST else code
 
 
-@checked
+@checked_kernel
 def width_code(largest):
     """Returns the code of the fewest bytes that hold a number."""
     if largest == 0:
@@ -72,7 +72,7 @@ def width_code(largest):
     return WIDEST
 
 
-@checked
+@checked_kernel
 def largest(values, count):
     """Returns the largest of the first `count` values, 0 if there are none."""
     result = np.int64(0)
@@ -88,7 +88,7 @@ def wrap32(value):
     return value - 0x100000000 if value >= 0x80000000 else value
 
 
-@checked
+@checked_kernel
 def zigzag(delta):
     """Returns a difference of two int32 as an unsigned number below 2**32."""
     delta = wrap32(delta)
@@ -101,7 +101,7 @@ def unzigzag(value):
     return (value >> 1) ^ -(value & 1)
 
 
-@checked
+@checked_kernel
 def copy_bytes(target, source):
     """Copies as many elements as the target has."""
     # A loop compiles to memcpy; numba's slice assignment is twenty times slower.
@@ -109,7 +109,7 @@ def copy_bytes(target, source):
         target[i] = source[i]
 
 
-@checked
+@checked_kernel
 def put_uint32(buf, pos, value):
     """Writes four bytes; returns the position after them."""
     for plane in range(4):
@@ -117,7 +117,7 @@ def put_uint32(buf, pos, value):
     return pos + 4
 
 
-@checked
+@checked_kernel
 def put_varint(buf, pos, value):
     """Writes a varint; returns the position after it."""
     while value >= 0x80:
@@ -128,7 +128,7 @@ def put_varint(buf, pos, value):
     return pos + 1
 
 
-@checked
+@checked_kernel
 def put_stream(buf, pos, values, count, code):
     """Writes the first `count` values as a stream; returns the position after it."""
     for plane in range(width(code)):
@@ -145,7 +145,7 @@ def is_inside(buf, pos, size):
     return size >= 0 and pos >= 0 and pos + size <= buf.size
 
 
-@checked
+@checked_kernel
 def byte_at(buf, pos):
     """Returns one byte as int64; negative where there is none."""
     if pos < 0:
@@ -155,7 +155,7 @@ def byte_at(buf, pos):
     return np.int64(buf[pos])
 
 
-@checked
+@checked_kernel
 def read_varint(buf, pos):
     """Returns (value of the varint at a position, position after it)."""
     if pos < 0:
@@ -173,7 +173,7 @@ def read_varint(buf, pos):
         shift += 7
 
 
-@checked
+@checked_kernel
 def uint32_at(buf, pos):
     """Returns the number that `put_uint32` wrote; negative where there is none."""
     if not is_inside(buf, pos, 4):

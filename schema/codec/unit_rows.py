@@ -42,7 +42,7 @@ from starmill.schema.codec.unpacking import (
     read_series,
     sort_by_step,
 )
-from starmill.schema.compilation import checked
+from starmill.schema.compilation import checked, checked_kernel
 
 
 class UnitRows(NamedTuple):
@@ -111,7 +111,7 @@ def read_units(buf, steps, start, stop, target, out, counts):
     return _write_rows(buf, order, window, changes, state, target, out, counts)
 
 
-@checked
+@checked_kernel
 def _write_rows(buf, order, window, changes, state, target, out, counts):
     begins, numbers = sort_by_step(changes, window)
     moves = _steps_with_moves(order.absent)
@@ -142,7 +142,7 @@ def _write_rows(buf, order, window, changes, state, target, out, counts):
     return np.int64(0)
 
 
-@checked
+@checked_kernel
 def _read_presence(buf, pos, most):
     """Returns (absence masks of the instances, position after them)."""
     count, pos = read_varint(buf, pos)
@@ -161,7 +161,7 @@ def _read_presence(buf, pos, most):
     return absent, end
 
 
-@checked
+@checked_kernel
 def _steps_with_moves(absent):
     """Returns a mask: bit t is set if an instance appears or disappears at step t."""
     moves = np.int64(0)
@@ -170,7 +170,7 @@ def _steps_with_moves(absent):
     return moves
 
 
-@checked
+@checked_kernel
 def _open_order(buf, pos, steps, absent):
     """Returns the streams of the order; `flags` is negative if they are not inside."""
     codes = byte_at(buf, pos)
@@ -186,7 +186,7 @@ def _open_order(buf, pos, steps, absent):
     return RowOrder(flags, listed, ids, places, cursors, absent, instances)
 
 
-@checked
+@checked_kernel
 def _next_rows(buf, order, t, flag, rows):
     """Turns the order of step t - 1 into that of step t; returns the row count."""
     if flag == LISTED:
@@ -199,7 +199,7 @@ def _next_rows(buf, order, t, flag, rows):
     return _insert_newcomers(buf, order, t, kept)
 
 
-@checked
+@checked_kernel
 def _list_rows(buf, order, t):
     count = order.absent.size
     rows = np.int64(0)
@@ -218,7 +218,7 @@ def _list_rows(buf, order, t):
     return rows
 
 
-@checked
+@checked_kernel
 def _keep_survivors(order, t, rows):
     absent, instances = order.absent, order.instances
     kept = np.int64(0)
@@ -230,12 +230,12 @@ def _keep_survivors(order, t, rows):
     return kept
 
 
-@checked
+@checked_kernel
 def _is_new(absent, t):
     return absent >> (t - 1) & 1 and not absent >> t & 1
 
 
-@checked
+@checked_kernel
 def _append_newcomers(order, t, kept):
     absent, instances = order.absent, order.instances
     for i in range(absent.size):
@@ -247,7 +247,7 @@ def _append_newcomers(order, t, kept):
     return kept
 
 
-@checked
+@checked_kernel
 def _insert_newcomers(buf, order, t, kept):
     absent, instances = order.absent, order.instances
     count = absent.size

@@ -44,7 +44,7 @@ from starmill.schema.codec.streams import (
     unzigzag,
     wrap32,
 )
-from starmill.schema.compilation import checked, inlined
+from starmill.schema.compilation import checked, checked_kernel, inlined
 
 # Rows of `Changes`.
 STEP, INDEX, VALUE = 0, 1, 2
@@ -110,13 +110,13 @@ class SeriesStreams(NamedTuple):
     deltas: Stream
 
 
-@checked
+@checked_kernel
 def empty_changes(capacity):
     """Returns Changes with room for so many."""
     return Changes(np.empty((3, capacity), np.int64), np.zeros(1, np.int64))
 
 
-@checked
+@checked_kernel
 def sort_by_step(changes, window):
     """Returns (where the changes of each step begin, the changes in order of step).
 
