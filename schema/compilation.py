@@ -5,20 +5,30 @@ that the function calls would go unnoticed, and stale machine code would run. He
 every cached function is a digest of its module and of every module of this package that the
 module imports, directly or not: no list to keep, and moving a module cannot break it.
 
+By default numba optimises every function together with all that it calls, and makes machine code
+and wrappers for Python of it, although only the outermost functions ever run by themselves. Here a
+kernel ends as the compiler's intermediate code. An entry links every kernel below it, optimises the
+whole and makes machine code of that. This takes a third of the time.
+
 No fast-math anywhere: the same operations in the same order everywhere is what makes games and
 datasets repeatable across machines.
 """
 
 import functools
 import hashlib
+import logging
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from types import MethodType
+from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
-
-from starmill.schema import linking
+from numba.core import types
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import CompilerBase, DefaultPassBuilder, _LowerResult
+from numba.core.compiler_machinery import LoweringPass, PassManager, register_pass
+from numba.core.typed_passes import AnnotateTypes, NativeLowering
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -29,6 +39,7 @@ _IMPORT = re.compile(
 _NAME = re.compile(r"[\w.]+")
 # Compiled code follows the IEEE rules for a division by zero unless a module says otherwise.
 _NUMPY = "numpy"
+_LOG = logging.getLogger(__name__)
 
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
@@ -69,17 +80,13 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _kernel(function: Callable[P, R], options: dict[str, Any]) -> Callable[P, R]:
-    dispatcher = _compile(
-        function, {**options, "pipeline_class": linking.KernelCompiler}
-    )
-    linking.share_literals(dispatcher)
+    dispatcher = _compile(function, {**options, "pipeline_class": _KernelCompiler})
+    _share_literals(dispatcher)
     return dispatcher
 
 
 def _entry(function: Callable[P, R], options: dict[str, Any]) -> Callable[P, R]:
-    return _compile_cached(
-        function, {**options, "pipeline_class": linking.EntryCompiler}
-    )
+    return _compile_cached(function, {**options, "pipeline_class": _EntryCompiler})
 
 
 def _compile(function: Callable[P, R], options: dict[str, Any]) -> Callable[P, R]:
@@ -163,3 +170,135 @@ def _imports(name: str) -> frozenset[str]:
             names.add(source)
             names.update(f"{source}.{member}" for member in _NAME.findall(members))
     return frozenset(name for name in names if _path(name) is not None)
+
+
+@functools.cache  # once in a process
+def _say_so() -> None:
+    _LOG.info("compiling; this takes up to a minute, and the result is kept on disk")
+
+
+class _KernelLibrary(JITCodeLibrary):
+    """The intermediate code of one kernel, without that of the kernels it calls."""
+
+    def add_llvm_module(self, module: Any) -> None:
+        """Adds code as it is; entries optimise it."""
+        self._final_module.link_in(module)
+
+    def finalize(self) -> None:
+        """Marks the code as complete."""
+        self._finalized = True
+
+
+class _EntryLibrary(JITCodeLibrary):
+    """The code of an entry and of every kernel below it."""
+
+    def finalize(self) -> None:
+        """Links all kernels, however deep, optimises and makes machine code."""
+        libraries: dict[Any, None] = {}
+        waiting = list(self._linking_libraries)
+        while waiting:
+            library = waiting.pop(0)
+            if library in libraries:
+                continue
+            libraries[library] = None
+            if isinstance(library, _KernelLibrary):
+                waiting.extend(library._linking_libraries)
+        self._linking_libraries = list(libraries)
+        super().finalize()
+
+
+def _library(state: Any, kind: type[JITCodeLibrary]) -> JITCodeLibrary:
+    library = kind(state.targetctx.codegen(), state.func_id.func_qualname)
+    library.enable_object_caching()
+    return library
+
+
+@register_pass(mutates_CFG=False, analysis_only=True)
+class _ForKernel(LoweringPass):
+    """Lowers into a `_KernelLibrary`, without wrappers for Python."""
+
+    _name = "starmill_for_kernel"
+
+    def __init__(self) -> None:
+        LoweringPass.__init__(self)
+
+    def run_pass(self, state: Any) -> bool:
+        state.library = _library(state, _KernelLibrary)
+        state.flags.no_compile = True
+        state.flags.no_cpython_wrapper = True
+        state.flags.no_cfunc_wrapper = True
+        return True
+
+
+@register_pass(mutates_CFG=False, analysis_only=True)
+class _ForEntry(LoweringPass):
+    """Lowers into an `_EntryLibrary`."""
+
+    _name = "starmill_for_entry"
+
+    def __init__(self) -> None:
+        LoweringPass.__init__(self)
+
+    def run_pass(self, state: Any) -> bool:
+        state.library = _library(state, _EntryLibrary)
+        state.flags.no_cfunc_wrapper = True
+        return True
+
+
+@register_pass(mutates_CFG=False, analysis_only=True)
+class _Callable(LoweringPass):
+    """Lets other compiled functions call a kernel that has no machine code."""
+
+    _name = "starmill_callable"
+
+    def __init__(self) -> None:
+        LoweringPass.__init__(self)
+
+    def run_pass(self, state: Any) -> bool:
+        lowered = state["cr"]
+        # numba knows a compiled function by the built-in function that Python would call. This
+        # one is new each time, and raises a TypeError.
+        stand_in = cast(Any, iter([])).__setstate__
+        state.targetctx.insert_user_function(stand_in, lowered.fndesc, [state.library])
+        state["cr"] = _LowerResult(
+            lowered.fndesc, lowered.call_helper, cfunc=stand_in, env=lowered.env
+        )
+        return True
+
+
+class _KernelCompiler(CompilerBase):
+    """Compiles functions that only compiled functions call."""
+
+    def define_pipelines(self) -> list[PassManager]:
+        """Returns numba's pipeline, with the kernel's library and without machine code."""
+        passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
+        passes.add_pass_after(_ForKernel, AnnotateTypes)
+        passes.add_pass_after(_Callable, NativeLowering)
+        passes.finalize()
+        return [passes]
+
+
+class _EntryCompiler(CompilerBase):
+    """Compiles functions that Python calls."""
+
+    def define_pipelines(self) -> list[PassManager]:
+        """Returns numba's pipeline, with the entry's library."""
+        passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
+        _say_so()
+        passes.add_pass_after(_ForEntry, AnnotateTypes)
+        passes.finalize()
+        return [passes]
+
+
+def _call_template(dispatcher: Any, args: Any, kws: Any) -> Any:
+    plain = tuple(types.unliteral(arg) for arg in args)
+    named = {name: types.unliteral(arg) for name, arg in kws.items()}
+    return type(dispatcher).get_call_template(dispatcher, plain, named)
+
+
+def _share_literals(dispatcher: Any) -> None:
+    """Lets calls with different constants share a specialisation.
+
+    numba compiles a function anew for each constant that callers pass.
+    """
+    dispatcher.get_call_template = MethodType(_call_template, dispatcher)
