@@ -15,6 +15,7 @@ from starmill.learners.networks import parameters
 from starmill.learners.rollouts import Cut
 from starmill.learners.runs import HOLD_OUT_TOTAL, Run
 from starmill.schema import errors, selection
+from starmill.schema.loader import filters
 from starmill.schema.loader.batch_options import BatchOptions
 from starmill.schema.loader.dataset import Dataset
 
@@ -51,7 +52,7 @@ def held_out_episodes(run: Run, data: Dataset, splits: Sequence[str]) -> Dataset
     where = pyarrow.compute.field("split").isin(list(splits))
     if run.hold_out:
         where |= _is_held_out(run, data.filter(split=TRAIN))
-    if not data.table.filter(where).num_rows:
+    if len(filters.rows_where(data.content, data.rows, where)) == 0:
         return None
     return data.filter(where=where)
 

@@ -1,12 +1,14 @@
-"""Opening a dataset of 2.8 million episodes: memory, core seconds, and the size of a pickle."""
+"""Reading: opening a dataset of 2.8 million episodes, pickles, and round trips to a store."""
 
 import os
 import pickle
 
 from perf.row import Row
 from perf.scale import bounds, plain_table, synthetic_dataset
-from starmill.schema.loader import dataset
-from tests.factories import records
+from starmill.schema.loader import dataset, ranges
+from starmill.schema.loader.batch_options import BatchOptions
+from tests.factories import datasets, records
+from tests.factories.round_trips import TripsFileSystem
 
 _MOST_MB = 500.0
 _MOST_PICKLED_KB = 100.0
@@ -83,4 +85,28 @@ def windows() -> list[Row]:
         bounds.at_most(f"{name}: pickle", "kB", len(data) / 1000, _MOST_PICKLED_KB),
         bounds.at_most(f"{name}: memory", "MB", megabytes, None),
         bounds.at_most(f"{name}: core seconds", "s", seconds, None),
+    ]
+
+
+def round_trips() -> list[Row]:
+    """Measures requests and round trips of a random window and a batch of an object store."""
+    local = bounds.folder() / "repeated"
+    if not local.exists():
+        datasets.repeated(str(local), 600)
+    # The episodes are small. In a real shard they lie too far apart to be read together.
+    ranges._MOST_GAP_BYTES = 0
+    store = TripsFileSystem
+    opened = dataset.open_dataset(f"trips://{local}")
+    source = opened.windows(rollout=8)
+    store.reset()
+    source[len(source) // 2]
+    window = store.round_trips
+    options = BatchOptions(batch_size=512, rollout=8, sampler="consecutive", seed=1)
+    batches = opened.batches(options)
+    store.reset()
+    next(batches)
+    return [
+        bounds.at_most("a random window: round trips", "", window, 1),
+        bounds.at_most("512 lanes: round trips", "", store.round_trips, 9),
+        bounds.at_most("512 lanes: requests", "", store.requests, 512),
     ]

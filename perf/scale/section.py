@@ -22,6 +22,7 @@ MEASUREMENTS: list[str] = [
     "planning:make",
     "reading:opening",
     "reading:windows",
+    "reading:round_trips",
 ]
 _JSON = "--json"
 

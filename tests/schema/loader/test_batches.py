@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 
 import starmill
-from starmill.schema import assembly, codec, episode, shards, specs
+from starmill.schema import episode, specs
 from starmill.schema.loader import batch_options, batches, compact, ranges, samplers
 from starmill.schema.loader.batch_options import BatchOptions
 from starmill.schema.loader.episode_index import EpisodeIndex
-from tests.factories import records, round_trips
+from tests.factories import datasets, records, round_trips
 
 KEYS = ("player", "action/delay", "action/unit_tags", "camera", "raw_units")
 
@@ -212,26 +212,7 @@ def test_a_batch_of_a_store_takes_one_round_trip(opened, sampler, monkeypatch):
 def test_512_lanes_of_a_store_take_few_round_trips(tmp_path, monkeypatch):
     """Each of 512 windows is in an episode of its own."""
     monkeypatch.setattr(ranges, "_MOST_GAP_BYTES", 0)
-    first = records.episode(0, steps=40)
-    encoded = codec.encode(first.arrays, records.SMALL)
-    items = [
-        shards.EpisodeRecords(
-            meta=records.episode_meta(seed, steps=40), records=encoded
-        )
-        for seed in range(600)
-    ]
-    items.sort(key=lambda item: item.meta.episode_id)
-    name = shards.shard_name("train", 0, 1)
-    entry, placed = shards.write_shard(str(tmp_path), name, items)
-    build = assembly.Build(
-        name="many",
-        version="1.0.0",
-        engine="factory",
-        settings=records.SMALL,
-        selection={},
-        replay_ids=frozenset(item.meta.replay_id for item in items),
-    )
-    assembly.finish(str(tmp_path), build, [entry], placed)
+    datasets.repeated(str(tmp_path), 600)
     opened = starmill.open_dataset(f"trips://{tmp_path}")
     options = BatchOptions(
         batch_size=512, rollout=4, sampler="consecutive", seed=0, keys=["player"]
