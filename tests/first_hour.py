@@ -26,6 +26,8 @@ from tests.conftest import ROOT
 STORED = ROOT / "tests/golden/formats_0_1/small_dataset"
 UV = ROOT / ".venv/bin/uv"
 COMMAND_SECONDS = 1500
+# Of an installation without extras: pyarrow and the LLVM library of numba alone take 320 MB.
+READER_MEGABYTES = 500
 _FENCE = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```", re.M | re.S)
 
 
@@ -131,7 +133,10 @@ def _quickstart(hour: Hour, heading: str) -> None:
 def reader(hour: Hour) -> None:
     """Installs no extra: reads a dataset, and asks for each extra."""
     hour.install("")
-    print(f"           installed: {hour.size_megabytes():.0f} MB")
+    size = hour.size_megabytes()
+    print(f"           installed: {size:.0f} MB")
+    if size > READER_MEGABYTES:
+        raise Failure(f"a reader's size: expected at most {READER_MEGABYTES} MB")
     hour.python("import starmill; print(starmill.__version__)")
     for command in ("doctor", "completion bash", f"info {STORED}", f"verify {STORED}"):
         hour.run(["starmill", *shlex.split(command)])
