@@ -1,5 +1,6 @@
 from pathlib import Path
 
+import fsspec
 import pytest
 
 from starmill.schema import errors, storage
@@ -106,3 +107,13 @@ def test_replacing_renames_at_the_end_or_leaves_what_was_there(tmp_path):
         raise ValueError("no")
     assert path.read_bytes() == b"old"
     assert [item.name for item in tmp_path.iterdir()] == ["tool"]
+
+
+def test_users_choose_how_many_connections_there_are(monkeypatch):
+    most = storage.MOST_CONNECTIONS
+    cases = ({}, most), ({"max_pool_connections": 5}, 5), ({"read_timeout": 3}, most)
+    for configured, expected in cases:
+        monkeypatch.setitem(fsspec.config.conf, "s3", {"config_kwargs": configured})
+        found = storage._client_options("s3://bucket/data")["config_kwargs"]
+        assert found == {**configured, "max_pool_connections": expected}
+    assert storage._client_options("gs://bucket/data") == {}
