@@ -28,7 +28,7 @@ from starmill.schema.replay_row import ReplayRow
 from starmill.schema.selection import Selection
 
 # Goes into the name of every part. Raise it when the rows of the same file change.
-FORMAT = 1
+FORMAT = 2
 PART_NAME = re.compile(r"[0-9a-f]{32}\.parquet")
 # Rows in memory while the index is written.
 _ROWS_PER_GROUP = 32768
@@ -86,14 +86,19 @@ def rows_of(unit: sources.Unit, settings: IndexSettings) -> Iterator[ReplayRow]:
             yield _row(address, _file_bytes(address, settings), settings)
         return
     try:
-        for name, data in packs.members(
+        for member in packs.members(
             unit.pack,
             unit.begin,
             unit.end,
             password=settings.password,
             max_bytes=settings.limits.file_bytes,
         ):
-            yield _row(f"{unit.pack}!{name}", data, settings)
+            row = _row(f"{unit.pack}!{member.name}", member.data, settings)
+            if member.size:
+                row = dataclasses.replace(
+                    row, member_offset=member.offset, member_bytes=member.size
+                )
+            yield row
     except errors.ReplayError as error:
         yield _row(unit.pack, error, settings)
 

@@ -123,7 +123,7 @@ def replayed(
         row = available[replay_id]
         stored = [r for r in rows.to_pylist() if r["replay_id"] == replay_id]
         sides = tuple(sorted(r["player_id"] for r in stored))
-        result = maker.run(stages.read_replay(row.source, password), row, sides)
+        result = maker.run(stages.read_replay(row, password), row, sides)
         for failure in result.quarantine:
             name = f"{replay_id}-{failure.player_id}"
             yield Problem(name, f"cannot be played again: {failure.reason}")

@@ -8,6 +8,7 @@ work list, writes their parts, and joins the shard whose last packet it is. The 
 is left, and merge the rows of the tables.
 """
 
+import hashlib
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -22,6 +23,7 @@ from starmill.pipelines.joining import finishing, joining
 from starmill.pipelines.planning import packets
 from starmill.schema import errors, storage
 from starmill.schema.reasons import RejectReason
+from starmill.schema.replay_row import ReplayRow
 
 
 def count(name: str, by: int = 1) -> None:
@@ -112,7 +114,7 @@ class PlayPacket(beam.DoFn):
         if self._pool is None:
             self._pool = pool.open_shared(self._pool_config)
         try:
-            data = read_replay(item.row.source, self._password)
+            data = read_replay(item.row, self._password)
         except errors.ReplayError as error:
             result = _unreadable(item, error)
         else:
@@ -144,17 +146,18 @@ def _unreadable(
     return episode_maker.Result(episodes=(), quarantine=tuple(rows))
 
 
-def read_replay(source: str, password: packs.Password = None) -> bytes:
+def read_replay(row: ReplayRow, password: packs.Password = None) -> bytes:
     """Returns the bytes of a replay: a file, a URL, or a member of a pack.
 
     Raises ReplayError if they cannot be read.
     """
+    source = row.source
     limit = replay_file.DEFAULT_LIMITS.file_bytes
     if packs.SUFFIX + "!" in source.lower():
         at = source.lower().index(packs.SUFFIX + "!") + len(packs.SUFFIX)
-        return packs.member(
-            source[:at], source[at + 1 :], password=password, max_bytes=limit
-        )
+        address, name = source[:at], source[at + 1 :]
+        data = _member_by_range(address, row, password, limit)
+        return data or packs.member(address, name, password=password, max_bytes=limit)
     try:
         return storage.read(source)
     except errors.FormatError as error:
@@ -162,6 +165,25 @@ def read_replay(source: str, password: packs.Password = None) -> bytes:
         raise errors.ReplayError(
             RejectReason.UNREADABLE, "the file can no longer be read"
         ) from error
+
+
+def _member_by_range(
+    address: str, row: ReplayRow, password: packs.Password, limit: int
+) -> bytes | None:
+    """Returns the member where the index says that it is; None if something else is there."""
+    if row.member_offset is None or not row.member_bytes:
+        return None
+    try:
+        data = packs.member_at(
+            address,
+            row.member_offset,
+            row.member_bytes,
+            password=password,
+            max_bytes=limit,
+        )
+    except errors.ReplayError:
+        return None  # the pack changed; its directory tells where the replay is now
+    return data if hashlib.sha256(data).hexdigest() == row.replay_id else None
 
 
 def join(

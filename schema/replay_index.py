@@ -20,6 +20,7 @@ from starmill.schema import errors, storage
 from starmill.schema.reasons import MmrSource, RejectReason
 from starmill.schema.replay_row import (
     COLUMNS,
+    NEW_COLUMNS,
     ReplayRow,
     columns_from_row,
     row_from_columns,
@@ -159,7 +160,8 @@ class Index:
         try:
             self._file.seek(0)
             file = pq.ParquetFile(self._file)
-            missing = sorted(set(COLUMNS) - set(file.schema_arrow.names))
+            names = set(file.schema_arrow.names)
+            missing = sorted(set(COLUMNS) - names - set(NEW_COLUMNS))
             if missing:
                 raise errors.FormatError(
                     f"{self.url}: expected an index of replays, but columns {missing} "
@@ -167,12 +169,21 @@ class Index:
                 )
             # One row group after another: a reader of all of them holds on to those it has read.
             for group in range(file.num_row_groups):
-                for batch in file.iter_batches(_BATCH_ROWS, [group], list(columns)):
-                    yield _checked(batch, self.url)
+                stored = [name for name in columns if name in names]
+                for batch in file.iter_batches(_BATCH_ROWS, [group], stored):
+                    yield _checked(_with_new_columns(batch, columns), self.url)
         except (pa.ArrowException, OSError, UnicodeDecodeError, OverflowError) as error:
             raise errors.FormatError(
                 f"{self.url}: expected Parquet: {error}"
             ) from error
+
+
+def _with_new_columns(batch: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:
+    for name in columns:
+        if name in NEW_COLUMNS and name not in batch.schema.names:
+            field = SCHEMA.field(name)
+            batch = batch.append_column(field, pa.nulls(batch.num_rows, field.type))
+    return batch
 
 
 @contextlib.contextmanager

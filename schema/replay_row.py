@@ -81,6 +81,9 @@ class ReplayRow:
         region: of the map's handle, like "EU"; packs hide the players' own.
         layout: "full", "pack" (only *.backup members) or "old" (no metadata).
         game_events: events in the replay; None unless they were decoded.
+        member_offset: first byte of a pack's member, with its header, in the pack; None for other
+            files, and in indexes of earlier releases.
+        member_bytes: of the member in the pack, with its header.
         players: the first two players of the metadata.
     """
 
@@ -110,6 +113,8 @@ class ReplayRow:
     region: str | None = None
     layout: str | None = None
     game_events: int | None = None
+    member_offset: int | None = None
+    member_bytes: int | None = None
     players: tuple[PlayerRow, PlayerRow] = (PlayerRow(), PlayerRow())
 
 
@@ -127,6 +132,8 @@ _INTEGERS = [
     "observers",
     "players_listed",
     "game_events",
+    "member_offset",
+    "member_bytes",
     "player_id",
     "mmr",
     "scaled_rating",
@@ -147,6 +154,10 @@ COLUMNS: dict[str, str] = {name: _column_type(name) for name in _ROW_FIELDS} | {
     for number in (1, 2)
     for name in _PLAYER_FIELDS
 }
+
+
+# Columns that indexes of earlier releases lack. There, they have no values.
+NEW_COLUMNS = ("member_offset", "member_bytes")
 
 
 def columns_from_row(row: ReplayRow) -> dict[str, Any]:

@@ -64,7 +64,7 @@ def job_request(out_dir: Path, *more: str) -> dict[str, Any]:
         pipeline = beam.Pipeline(options=PipelineOptions(arguments))
         stages.build(
             pipeline,
-            groups=100,
+            files=28,
             target=work_folder.Target(
                 work=f"{BUCKET}/data/_work",
                 output=f"{BUCKET}/data",

@@ -1,13 +1,19 @@
-"""Selecting and planning five million replays: memory and core seconds."""
+"""Selecting and planning five million replays, and reading a plan and a pack: memory and requests."""
 
+import dataclasses
+import hashlib
 import os
+import zipfile
 from pathlib import Path
 
+import numpy as np
+
 from perf.row import Row
-from perf.scale import bounds, synthetic_index
-from starmill.pipelines import plan
-from starmill.pipelines.planning import census
-from starmill.schema import replay_index, selection
+from perf.scale import bounds, counted_store, synthetic_index
+from starmill.pipelines import index, plan, stages
+from starmill.pipelines.inputs import sources
+from starmill.pipelines.planning import census, packets
+from starmill.schema import replay_index, selection, storage
 
 _MOST_MB = 1000.0
 # A tenth shows the same faults ten times as fast: STARMILL_SCALE_ROWS=500000.
@@ -20,10 +26,10 @@ def _index() -> Path:
 
 def select() -> list[Row]:
     """Measures `starmill select`."""
-    index = str(_index())
+    url = str(_index())
     bounds.reset_peak()
     began = bounds.core_seconds()
-    batches = replay_index.read_batches(index, census.COLUMNS)
+    batches = replay_index.read_batches(url, census.COLUMNS)
     census.take(batches, selection.PRESETS["unplugged"])
     return [
         bounds.at_most(
@@ -40,12 +46,12 @@ def select() -> list[Row]:
 
 def make() -> list[Row]:
     """Measures the plan of a build."""
-    index = str(_index())
+    url = str(_index())
     work = bounds.folder() / f"work-{ROWS}"
     bounds.reset_peak()
     began = bounds.core_seconds()
     made = plan.make(
-        index, selection.PRESETS["unplugged"], str(work), replays_per_shard=64
+        url, selection.PRESETS["unplugged"], str(work), replays_per_shard=64
     )
     memory, seconds = bounds.peak_mb(), bounds.core_seconds() - began
     return [
@@ -53,3 +59,84 @@ def make() -> list[Row]:
         bounds.at_most(f"plan {ROWS:,} rows: core seconds", "s", seconds, None),
         bounds.at_most(f"plan {ROWS:,} rows: selected", "replays", made.selected, None),
     ]
+
+
+def read() -> list[Row]:
+    """Measures what workers read of a plan: its files' places, each packet, and each shard once."""
+    url = str(_index())
+    work = counted_store.address(bounds.folder() / f"read-{ROWS}")
+    made = plan.make(url, selection.PRESETS["unplugged"], work, replays_per_shard=64)
+    folder = storage.join(work, packets.folder_name(made.digest))
+    size = sum(storage.sizes(folder).values())
+    counted_store.COUNTS.clear()
+    replays, last = 0, None
+    for file in range(made.files):
+        for packet in packets.packets_of(folder, file):
+            replays += len(packets.read(folder, packet.file, packet.begin, packet.end))
+            if packet.shard != last:  # what the worker reads that joins the shard
+                packets.read_shard(folder, packet)
+                last = packet.shard
+    if replays != made.selected:
+        raise SystemExit(f"perf: {replays:,} of {made.selected:,} replays were read")
+    counts = counted_store.COUNTS
+    whole = f"plan of {ROWS:,} rows"
+    return [
+        bounds.at_most(
+            f"{whole}: bytes that all workers read, in plans",
+            "x",
+            counts["get_bytes"] / size,
+            2.0,
+        ),
+        bounds.at_most(
+            f"{whole}: requests a packet", "requests", counts["get"] / made.packets, 2.0
+        ),
+        bounds.at_most(
+            f"{whole}: replays a packet", "replays", replays / made.packets, None
+        ),
+    ]
+
+
+def pack() -> list[Row]:
+    """Measures one replay out of a pack of 60,000 in an object store."""
+    path = bounds.folder() / "pack.zip"
+    members = synthetic_index.MEMBERS_OF_A_PACK
+    rng = np.random.default_rng(3)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        for number in range(members):
+            name = f"{number:064x}.SC2Replay"
+            file.writestr(zipfile.ZipInfo(name), rng.bytes(1000), zipfile.ZIP_DEFLATED)
+    address = counted_store.address(path)
+    unit = sources.Unit(
+        pack=address, begin=members // 2, end=members // 2 + 1, digest=""
+    )
+    (row,) = index.rows_of(unit, index.IndexSettings())
+    rows = []
+    for name, one, bounded in (
+        ("by its range", row, True),
+        (
+            "by the directory, as earlier indexes have it",
+            dataclasses.replace(row, member_offset=None),
+            False,
+        ),
+    ):
+        counted_store.COUNTS.clear()
+        data = stages.read_replay(one)
+        if hashlib.sha256(data).hexdigest() != row.replay_id:
+            raise SystemExit("perf: another replay was read")
+        excess = counted_store.COUNTS["get_bytes"] - (row.member_bytes or 0)
+        what = f"a replay of a pack of {members:,}, {name}"
+        rows += [
+            bounds.at_most(
+                f"{what}: requests",
+                "requests",
+                counted_store.requests(),
+                1.0 if bounded else None,
+            ),
+            bounds.at_most(
+                f"{what}: bytes beyond its own",
+                "bytes",
+                excess,
+                65536.0 if bounded else None,
+            ),
+        ]
+    return rows

@@ -20,6 +20,9 @@ from perf.scale import bounds
 MEASUREMENTS: list[str] = [
     "planning:select",
     "planning:make",
+    "planning:read",
+    "planning:pack",
+    "finishing:finish",
     "reading:opening",
     "reading:windows",
     "reading:round_trips",

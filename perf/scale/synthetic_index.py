@@ -30,7 +30,7 @@ _RACES = ["Terr", "Zerg", "Prot"]
 _HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
 
 
-def _ids(rng: np.random.Generator, count: int) -> pa.Array:
+def ids(rng: np.random.Generator, count: int) -> pa.Array:
     """Returns random texts of 64 hex digits."""
     digits = _HEX[rng.integers(0, 16, (count, 64), np.uint8)]
     offsets = np.arange(0, 64 * (count + 1), 64, dtype=np.int32)
@@ -50,14 +50,14 @@ def batch(seed: int, begin: int, count: int) -> pa.Table:
     version = rng.integers(0, len(_VERSIONS), count).astype(np.int32)
     names = pa.array([name for name, _ in _VERSIONS])
     builds = np.array([build for _, build in _VERSIONS])
-    ids = _ids(rng, count)
+    replay_ids = ids(rng, count)
     number = np.arange(begin, begin + count)
     packs = pa.array(number // MEMBERS_OF_A_PACK).cast(pa.string())
-    stems = _ids(rng, count)
+    stems = ids(rng, count)
     is_bad = rng.random(count) < 0.02
     won = rng.random(count) < 0.5
     columns: dict[str, object] = {
-        "replay_id": ids,
+        "replay_id": replay_ids,
         "file_stem": stems,
         "source": pa.compute.binary_join_element_wise(
             "s3://replays/pack-", packs, ".zip!", stems, ".SC2Replay", ""

@@ -92,6 +92,22 @@ def _read_password(source: Password) -> str | None:
         raise errors.ConfigError(f"--pack-password: {source.name}: {error}") from error
 
 
+class Member(NamedTuple):
+    """A replay of a pack.
+
+    Attributes:
+        name: of the member.
+        data: its bytes, or what is wrong with it.
+        offset: where it begins in the pack, with its header.
+        size: bytes in the pack, with its header; 0 if it cannot be read.
+    """
+
+    name: str
+    data: bytes | errors.ReplayError
+    offset: int
+    size: int
+
+
 class PackContents(NamedTuple):
     """What a pack contains.
 
@@ -172,18 +188,20 @@ def contents(address: str) -> PackContents:
 
 def members(
     address: str, begin: int, end: int, *, password: Password, max_bytes: int
-) -> Iterator[tuple[str, bytes | errors.ReplayError]]:
-    """Yields (name, bytes or error) of the replays begin:end of a pack, sorted by name."""
+) -> Iterator[Member]:
+    """Yields the replays begin:end of a pack, sorted by name."""
     word = _read_password(password)
     with _opened(address) as (file, replays):
         for member in replays[begin:end]:
+            size = 0
             try:
                 data: bytes | errors.ReplayError = _read(
                     file, member, password=word, max_bytes=max_bytes
                 )
+                size = file.tell() - member.header_offset
             except errors.ReplayError as error:
                 data = error
-            yield member.filename, data
+            yield Member(member.filename, data, member.header_offset, size)
 
 
 def member(address: str, name: str, *, password: Password, max_bytes: int) -> bytes:
@@ -194,6 +212,37 @@ def member(address: str, name: str, *, password: Password, max_bytes: int) -> by
             if item.filename == name:
                 return _read(file, item, password=word, max_bytes=max_bytes)
     raise _unreadable(f"{name} is missing")
+
+
+def member_at(
+    address: str, offset: int, size: int, *, password: Password, max_bytes: int
+) -> bytes:
+    """Returns the replay in a range of a pack, with one request and without the directory.
+
+    Only the caller can know whether it is the right one: by its hash. ReplayError if there is no
+    member in this range.
+    """
+    folder, _, name = address.rpartition("/")
+    reader = storage.RangeReader(folder or (address[:1] == "/" and "/") or ".")
+    try:
+        data = reader.read(name, offset, offset + size)
+        header = _LOCAL_HEADER.unpack_from(data)
+    except (errors.FormatError, struct.error) as error:
+        raise _unreadable(str(error)) from error
+    finally:
+        reader.close()
+    if header[0] != _LOCAL_MAGIC:
+        raise _unreadable(f"expected a member at {offset}, found none")
+    flags, method, clock = header[2:5]
+    stored = data[_LOCAL_HEADER.size + header[-2] + header[-1] :]
+    if flags & _ENCRYPTED:
+        # Of the checksum, the cipher needs the last byte alone.
+        check = clock >> 8 if flags & _SIZES_FOLLOW else header[6] >> 24
+        stored = _plain(stored, check, _read_password(password))
+    try:
+        return _inflated(stored, method, max_bytes)
+    except zlib.error as error:
+        raise _unreadable(str(error)) from error
 
 
 def _read(
@@ -210,7 +259,7 @@ def _read(
         stored = _stored_bytes(file, member)
         if member.flag_bits & _ENCRYPTED:
             stored = _decrypted(stored, member, password)
-        data = _inflated(stored, member)
+        data = _inflated(stored, member.compress_type, member.file_size)
     except (OSError, zlib.error, struct.error, EOFError) as error:
         raise _unreadable(str(error)) from error
     if len(data) != member.file_size or zlib.crc32(data) != member.CRC:
@@ -236,6 +285,16 @@ def _stored_bytes(file: Any, member: zipfile.ZipInfo) -> bytes:
 
 
 def _decrypted(stored: bytes, member: zipfile.ZipInfo, password: str | None) -> bytes:
+    if member.flag_bits & _SIZES_FOLLOW:
+        hour, minute = member.date_time[3:5]
+        check = hour << 3 | minute >> 3
+    else:
+        check = member.CRC >> 24
+    return _plain(stored, check, password)
+
+
+def _plain(stored: bytes, check: int, password: str | None) -> bytes:
+    """Returns decrypted bytes; `check` is what the last byte of the cipher's header must be."""
     if password is None:
         raise _unreadable("it is encrypted and no password was given")
     plain = _decrypt(
@@ -243,21 +302,16 @@ def _decrypted(stored: bytes, member: zipfile.ZipInfo, password: str | None) -> 
         np.frombuffer(password.encode(), np.uint8),
         _CRC_TABLE,
     ).tobytes()
-    if member.flag_bits & _SIZES_FOLLOW:
-        hour, minute = member.date_time[3:5]
-        check = hour << 3 | minute >> 3
-    else:
-        check = member.CRC >> 24
     if len(plain) < _CIPHER_HEADER_BYTES or plain[_CIPHER_HEADER_BYTES - 1] != check:
         raise _unreadable("the password does not fit")
     return plain[_CIPHER_HEADER_BYTES:]
 
 
-def _inflated(stored: bytes, member: zipfile.ZipInfo) -> bytes:
-    if member.compress_type == zipfile.ZIP_STORED:
+def _inflated(stored: bytes, method: int, most_bytes: int) -> bytes:
+    if method == zipfile.ZIP_STORED:
         return stored
-    if member.compress_type != zipfile.ZIP_DEFLATED:
+    if method != zipfile.ZIP_DEFLATED:
         raise _unreadable(
-            f"expected a stored or deflated member, found method {member.compress_type}"
+            f"expected a stored or deflated member, found method {method}"
         )
-    return zlib.decompressobj(-zlib.MAX_WBITS).decompress(stored, member.file_size + 1)
+    return zlib.decompressobj(-zlib.MAX_WBITS).decompress(stored, most_bytes + 1)

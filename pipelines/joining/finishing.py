@@ -60,26 +60,31 @@ def group_of(name: str) -> str:
 
 def merge(target: Target, group: str, names: Iterable[str]) -> None:
     """Writes the rows of some shards, in the order of their names, as one file."""
+    results = {}
     ordered = sorted(set(names))
-    episodes, content = [], []
     for name, result in _ahead(lambda n: joining.read_shard_result(target, n), ordered):
         if result is None:
             raise errors.FormatError(
                 f"{target.shard_result(name)}: missing or damaged; run the command again"
             )
-        episodes.append(result.episodes)
-        content.append(
-            {
-                "name": name,
-                "entry": dataclasses.asdict(result.entry) if result.entry else None,
-                "quarantine": [dataclasses.asdict(row) for row in result.quarantine],
-                "unselected": [dataclasses.asdict(row) for row in result.unselected],
-            }
-        )
-    rows = pa.concat_tables(episodes).combine_chunks()
-    rows = rows.replace_schema_metadata({_KEY: json.dumps(content)})
+        results[name] = result
     with reported(f"{target.work}: cannot be written"):
-        storage.write(target.tables(group), table.to_parquet(rows))
+        storage.write(target.tables(group), table.to_parquet(merged(results)))
+
+
+def merged(results: Mapping[str, joining.ShardResult]) -> pa.Table:
+    """Returns the rows of some shards, with what else is known of them in the metadata."""
+    content = [
+        {
+            "name": name,
+            "entry": dataclasses.asdict(result.entry) if result.entry else None,
+            "quarantine": [dataclasses.asdict(row) for row in result.quarantine],
+            "unselected": [dataclasses.asdict(row) for row in result.unselected],
+        }
+        for name, result in results.items()
+    ]
+    rows = pa.concat_tables([result.episodes for result in results.values()])
+    return rows.combine_chunks().replace_schema_metadata({_KEY: json.dumps(content)})
 
 
 def _ahead(

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from starmill.pipelines.planning import census
@@ -350,3 +351,13 @@ def test_census_as_text() -> None:
     assert "4000-4249  2  " + "#" * 40 in text
     nothing = census.text(census.take([], UNPLUGGED))
     assert "0 of 0 replays kept" in nothing
+
+
+def test_an_index_without_the_new_columns_opens(tmp_path: Path) -> None:
+    rows = [row(member_offset=7, member_bytes=9)]
+    content = replay_index.table_from_rows(rows)
+    url = str(tmp_path / "index.parquet")
+    pq.write_table(content, url)
+    assert list(replay_index.read_rows(url)) == rows
+    pq.write_table(content.drop_columns(["member_offset", "member_bytes"]), url)
+    assert list(replay_index.read_rows(url)) == [row()]

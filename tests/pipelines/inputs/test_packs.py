@@ -1,5 +1,6 @@
 """Zip packs: plain and encrypted ones, damaged members, and where replays are found."""
 
+import dataclasses
 import io
 import os
 import pickle
@@ -13,10 +14,10 @@ import numpy as np
 import pytest
 
 from starmill.engines import pool
-from starmill.pipelines import index, stages
+from starmill.pipelines import index, stages, work_folder
 from starmill.pipelines.episode_maker import MakerConfig
 from starmill.pipelines.inputs import packs, sources
-from starmill.schema import errors
+from starmill.schema import errors, storage
 
 PASSWORD = "iagree"  # noqa: S105 - of this test
 
@@ -85,7 +86,7 @@ MEMBERS = {
 
 def _read(path: Path, **changes: object) -> list[tuple[str, object]]:
     options = {"password": PASSWORD, "max_bytes": 1 << 20, **changes}
-    return list(packs.members(str(path), 0, 99, **options))
+    return [(m.name, m.data) for m in packs.members(str(path), 0, 99, **options)]
 
 
 @pytest.mark.parametrize("make", [plain_pack, encrypted_pack])
@@ -97,7 +98,43 @@ def test_members_come_back_in_order(tmp_path: Path, make: object) -> None:
     names = ["a.SC2Replay", "b.SC2Replay", "folder/c.sc2replay"]
     assert _read(path) == [(name, MEMBERS[name]) for name in names]
     some = list(packs.members(str(path), 1, 2, password=PASSWORD, max_bytes=1 << 20))
-    assert some == [("b.SC2Replay", MEMBERS["b.SC2Replay"])]
+    assert [(m.name, m.data) for m in some] == [("b.SC2Replay", MEMBERS["b.SC2Replay"])]
+
+
+@pytest.mark.parametrize("make", [plain_pack, encrypted_pack])
+def test_a_member_is_one_request_of_its_own_bytes(tmp_path, monkeypatch, make) -> None:
+    path = tmp_path / "p.zip"
+    path.write_bytes(make(MEMBERS))
+    reads = []
+    read = storage.RangeReader.read
+
+    def counted(self, name, begin, end):
+        reads.append((name, begin, end))
+        return read(self, name, begin, end)
+
+    monkeypatch.setattr(storage.RangeReader, "read", counted)
+    for member in packs.members(str(path), 0, 9, password=PASSWORD, max_bytes=9999):
+        place = (member.offset, member.size)
+        found = packs.member_at(str(path), *place, password=PASSWORD, max_bytes=9999)
+        assert found == member.data == MEMBERS[member.name]
+        assert reads.pop() == ("p.zip", member.offset, member.offset + member.size)
+        assert not reads
+    monkeypatch.chdir(tmp_path)
+    found = packs.member_at("p.zip", *place, password=PASSWORD, max_bytes=9999)
+    assert found == member.data
+
+
+def test_a_pack_that_changed_is_read_by_its_directory(tmp_path) -> None:
+    path = tmp_path / "p.zip"
+    path.write_bytes(plain_pack(MEMBERS))
+    settings = index.IndexSettings()
+    unit = sources.find([str(path)]).units[0]
+    rows = {row.file_stem: row for row in index.rows_of(unit, settings)}
+    assert stages.read_replay(rows["b"]) == MEMBERS["b.SC2Replay"]
+    path.write_bytes(plain_pack(dict(sorted(MEMBERS.items()))))
+    assert stages.read_replay(rows["b"]) == MEMBERS["b.SC2Replay"]
+    old = dataclasses.replace(rows["b"], member_offset=None, member_bytes=None)
+    assert stages.read_replay(old) == MEMBERS["b.SC2Replay"]
 
 
 def test_the_factory_makes_what_zipfile_decrypts(tmp_path: Path) -> None:
@@ -255,7 +292,12 @@ def test_a_job_does_not_hold_the_password(tmp_path, monkeypatch, kind):
         "plain": PASSWORD,
     }
     source = packs.password_source(given[kind], is_local=True)
-    stage = stages.PlayReplay("work", pool.PoolConfig(root="x"), MakerConfig(), source)
+    stage = stages.PlayPacket(
+        work_folder.Target("work", "data", "0" * 16, ""),
+        pool.PoolConfig(root="x"),
+        MakerConfig(),
+        source,
+    )
     assert PASSWORD.encode() not in pickle.dumps(stage)
     settings = index.IndexSettings(password=source)
     assert PASSWORD.encode() not in pickle.dumps(index.IndexUnit("folder", settings))
