@@ -17,8 +17,8 @@ from starmill.schema import card, codec, errors, manifest, shards, specs, storag
 from starmill.schema.settings import ConverterSettings
 from starmill.version import __version__
 
-# Rows of a row group of a table that is written piece by piece: some 100 MB.
-GROUP_ROWS = 1 << 17
+# Rows of a row group of a table that is written piece by piece: some 50 MB.
+GROUP_ROWS = 1 << 16
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -55,11 +55,11 @@ def test_the_job_graph_has_its_stages_and_asks_for_memory(request_folder):
         if "/" not in transform.unique_name
     }
     for name in (
-        "ListGroups",
-        "SpreadGroups",
+        "ListFiles",
+        "SpreadFiles",
         "ReadPlan",
-        "SpreadReplays",
-        "PlayReplays",
+        "SpreadPackets",
+        "PlayPackets",
         "GroupByShard",
         "JoinShards",
     ):
