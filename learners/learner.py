@@ -77,7 +77,7 @@ class Learner:
         # What is donated is replaced: a state is not there twice.
         self._update = jit(self._whole_update, donate_argnames="state")
         self._add = jit(self._add_group, donate_argnames=("carry", "total"))
-        self._apply = jit(self._apply_total, donate_argnames=("state", "total"))
+        self._apply = jit(self._apply_total, donate_argnames="state")
         self._zeros = jit(functools.partial(jax.tree.map, jnp.zeros_like))
         self._most = jit(jnp.max)
 
@@ -154,7 +154,7 @@ class Learner:
         return state._replace(carry=carry), total, metrics
 
     def apply(self, state: State, total: Params) -> State:
-        """Returns the state after an update whose gradients were added up; uses up both."""
+        """Returns the state after an update whose gradients were added up; uses up the state."""
         return self._apply(state, total)
 
     def lower(self, group: Batch) -> Any:
