@@ -39,12 +39,12 @@ def damage_checkpoint(folder: Path, rng: random.Random) -> Path:
     files = sorted(
         path for path in (folder / "checkpoints").rglob("*") if path.is_file()
     )
-    first = rng.choice(files)
-    for path in [first, *rng.sample(files, rng.choice([0, 0, 1]))]:
+    damaged = rng.sample(files, rng.choice([1, 1, 2]))
+    for path in damaged:
         data = path.read_bytes()
         kind = rng.randrange(10)
         if kind == 0:
-            path.unlink(missing_ok=True)
+            path.unlink()
             continue
         if kind == 1:
             data = data[: rng.randrange(len(data) + 1)]
@@ -55,7 +55,7 @@ def damage_checkpoint(folder: Path, rng: random.Random) -> Path:
         else:
             data = mutations.damaged(data, rng, most=3)
         path.write_bytes(data)
-    return first
+    return damaged[0]
 
 
 def read_checkpoint(folder: Path) -> None:
