@@ -22,6 +22,7 @@ from flax import nnx
 from numpy.typing import NDArray
 
 from starmill.learners.networks import layers, scoring, temperatures, world_head
+from starmill.learners.networks.sampler import Sampler
 from starmill.learners.networks.scoring import (
     ARGUMENTS,
     DELAYS,
@@ -88,7 +89,7 @@ def argument_table(settings: ConverterSettings) -> NDArray[np.bool_]:
     return table
 
 
-class Policy(nnx.Module):
+class Policy(nnx.Module, Sampler[Latent]):
     """The heads of the seven arguments."""
 
     def __init__(
@@ -211,24 +212,6 @@ class Policy(nnx.Module):
         scores.present["world"] = there.astype(jnp.float32)
         scores.impossible["world"] = (present["world"] & ~possible).astype(jnp.float32)
         return scores
-
-    def sample_function_delay(
-        self, vector: jax.Array, key: jax.Array, temperature: Temperature
-    ) -> tuple[jax.Array, jax.Array]:
-        """Samples function and delay from latents [..., D]; both int32 [...]."""
-        first, second = jax.random.split(key)
-        each = temperatures.of(temperature)
-        function = layers.choose(first, self.function_logits(vector), each.function)
-        index = layers.choose(second, self.delay_logits(vector, function), each.delay)
-        return function, index + 1
-
-    def sample(
-        self, latent: Latent, key: jax.Array, temperature: Temperature = 1.0
-    ) -> Action:
-        """Samples a whole action, int32 arrays [F] (unit_tags [F, S])."""
-        first, second = jax.random.split(key)
-        function, delay = self.sample_function_delay(latent.vector, first, temperature)
-        return self.sample_rest(latent, function, delay, second, temperature)
 
     def sample_rest(
         self,

@@ -21,6 +21,7 @@ from starmill.learners.networks.published.network import Conditions
 from starmill.learners.networks.published.torso import Streams
 from starmill.learners.networks.published.unit_tags_head import MASKED
 from starmill.learners.networks.published.vector_encoder import arguments_used
+from starmill.learners.networks.sampler import Sampler
 from starmill.learners.networks.scoring import ARGUMENTS, Action, Logits, Scores
 from starmill.learners.networks.temperatures import Temperature
 
@@ -43,7 +44,7 @@ class PublishedLatent(NamedTuple):
     conditions: Conditions
 
 
-class PublishedPolicy:
+class PublishedPolicy(Sampler[PublishedLatent]):
     """The heads of the seven arguments. It has no parameters of its own."""
 
     def __init__(self, published: network.Network) -> None:
@@ -95,27 +96,6 @@ class PublishedPolicy:
             "unit_tags": jnp.where(tags == sizes.END, rows, tags),
         }
         return scoring.score(Logits(**output.logits), given, output.used)
-
-    def sample_function_delay(
-        self, vector: jax.Array, key: jax.Array, temperature: Temperature
-    ) -> tuple[jax.Array, jax.Array]:
-        """Samples function and delay from latents [..., D]; both int32 [...]."""
-        first, second = jax.random.split(key)
-        each = temperatures.of(temperature)
-        function = layers.choose(first, self.function_logits(vector), each.function)
-        index = layers.choose(second, self.delay_logits(vector, function), each.delay)
-        return function, index + 1
-
-    def sample(
-        self,
-        latent: PublishedLatent,
-        key: jax.Array,
-        temperature: Temperature = 1.0,
-    ) -> Action:
-        """Samples a whole action, int32 arrays [F] (unit_tags [F, S])."""
-        first, second = jax.random.split(key)
-        function, delay = self.sample_function_delay(latent.vector, first, temperature)
-        return self.sample_rest(latent, function, delay, second, temperature)
 
     def sample_rest(
         self,

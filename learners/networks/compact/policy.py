@@ -16,6 +16,7 @@ from starmill.learners.networks.compact.aim import Aim, Scene
 from starmill.learners.networks.compact.config import CompactConfig
 from starmill.learners.networks.compact.selection import Related, Selection
 from starmill.learners.networks.compact.unit_stream import Facts
+from starmill.learners.networks.sampler import Sampler
 from starmill.learners.networks.scoring import (
     ARGUMENTS,
     DELAYS,
@@ -62,7 +63,7 @@ class _Choice(NamedTuple):
     possible: jax.Array
 
 
-class CompactPolicy(nnx.Module):
+class CompactPolicy(nnx.Module, Sampler[CompactLatent]):
     """The heads of the seven arguments."""
 
     def __init__(
@@ -167,24 +168,6 @@ class CompactPolicy(nnx.Module):
             world, _entropy(anchor), is_likeliest, cell == action["world"]
         )
         return _scores(choices, present)
-
-    def sample_function_delay(
-        self, vector: jax.Array, key: jax.Array, temperature: Temperature
-    ) -> tuple[jax.Array, jax.Array]:
-        """Samples function and delay from latents [..., D]; both int32 [...]."""
-        first, second = jax.random.split(key)
-        each = temperatures.of(temperature)
-        function = layers.choose(first, self.function_logits(vector), each.function)
-        index = layers.choose(second, self.delay_logits(vector, function), each.delay)
-        return function, index + 1
-
-    def sample(
-        self, latent: CompactLatent, key: jax.Array, temperature: Temperature = 1.0
-    ) -> Action:
-        """Samples a whole action, int32 arrays [F] (unit_tags [F, S])."""
-        first, second = jax.random.split(key)
-        function, delay = self.sample_function_delay(latent.vector, first, temperature)
-        return self.sample_rest(latent, function, delay, second, temperature)
 
     def sample_rest(
         self,
