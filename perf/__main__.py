@@ -18,6 +18,7 @@ from perf.row import Row
 RESULTS = Path(__file__).parent / "results.json"
 # section -> module; in the order of the data's path
 SECTIONS: dict[str, str] = {
+    "first_use": "perf.first_use",
     "converter": "perf.converter",
     "replays": "perf.replays",
     "skirmish": "perf.skirmish",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from perf import converter, recorded
+from perf import converter, first_use, recorded
 from starmill.converters import capture, protos
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -41,3 +41,9 @@ def test_an_unknown_section_is_refused():
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 2
     assert "none" in done.stderr
+
+
+def test_the_reader_is_what_no_extra_brings():
+    packages = first_use.reader_packages()
+    assert {"numpy", "numba", "llvmlite", "pyarrow", "zstandard", "fsspec"} <= packages
+    assert not packages & {"apache-beam", "jax", "pysc2", "pytest"}
