@@ -47,6 +47,8 @@ class PoolConfig:
         max_idle: processes kept waiting, over all versions; the one unused for longest ends
             first. Half as many replays are played at a time, however many threads a runner
             has: more would start games only to end them, and need memory for all of them.
+        max_idle_bytes: memory of the processes kept waiting. Before another version's games are
+            launched, waiting ones end until these fit in as well, by the size of the largest.
         max_replays: after this many replays a process is replaced.
         max_growth_bytes: a process whose memory has grown by more than this is replaced.
         max_rss_bytes: a process larger than this is ended even while it plays.
@@ -55,13 +57,19 @@ class PoolConfig:
     root: str
     deadlines: Deadlines = Deadlines()
     max_idle: int = 8
+    max_idle_bytes: int = 4 << 30
     max_replays: int = 200
     max_growth_bytes: int = 1 << 30
     max_rss_bytes: int = 6 << 30
 
     def __post_init__(self) -> None:
         """Checks the bounds."""
-        for name in ("max_replays", "max_growth_bytes", "max_rss_bytes"):
+        for name in (
+            "max_idle_bytes",
+            "max_replays",
+            "max_growth_bytes",
+            "max_rss_bytes",
+        ):
             if getattr(self, name) < 1:
                 raise errors.ConfigError(
                     f"{name}: expected at least 1, found {getattr(self, name)!r}"
@@ -150,6 +158,9 @@ class Pool:
                 self._idle.remove(game)
                 games.append(game)
             spawner = self._open_spawner()
+            surplus = self._without_room(count - len(games))
+        for game in surplus:
+            game.close()
         for game in [game for game in games if not game.is_ready()]:
             games.remove(game)
             game.close()
@@ -201,8 +212,21 @@ class Pool:
                 self._idle.popleft()
                 for _ in range(len(self._idle) - self.config.max_idle)
             ]
+            surplus += self._without_room(0)
         for game in surplus:
             game.close()
+
+    def _without_room(self, new: int) -> list[GameProcess]:
+        """Takes out the waiting games, oldest first, beside which `new` others lack memory."""
+        sizes = [game.rss_bytes() for game in self._idle]
+        total = sum(sizes) + new * max(sizes, default=0)
+        surplus = []
+        for size in sizes:
+            if total <= self.config.max_idle_bytes:
+                break
+            surplus.append(self._idle.popleft())
+            total -= size
+        return surplus
 
     def close(self) -> None:
         """Ends all games: idle ones now, lent ones with the spawner."""

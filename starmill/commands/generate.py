@@ -166,6 +166,11 @@ def _add_engine_arguments(group: argparse._ArgumentGroup) -> None:
         "--max-idle", type=int, default=defaults.max_idle, metavar="N",
         help="idle game processes that a worker keeps (default: %(default)s)",
     )  # fmt: skip
+    group.add_argument(
+        "--max-idle-gb", type=float, default=defaults.max_idle_bytes / (1 << 30), metavar="GB",
+        help="memory of the idle game processes that a worker keeps; games of another version "
+        "end when one of the next does not fit beside them (default: %(default)s)",
+    )  # fmt: skip
     for field in dataclasses.fields(client.Deadlines):
         group.add_argument(
             f"--{field.name}-deadline",
@@ -305,6 +310,7 @@ def _request(args: argparse.Namespace) -> generate.Request:
             root=root,
             deadlines=deadlines,
             max_idle=args.max_idle,
+            max_idle_bytes=round(args.max_idle_gb * (1 << 30)),
             max_replays=args.max_replays,
         ),
         config=episode_maker.MakerConfig(

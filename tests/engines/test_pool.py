@@ -157,6 +157,24 @@ def test_the_longest_unused_version_goes_when_too_many_wait(root):
         assert [g.executable.base_build for g in pool._idle] == [74741]
 
 
+def test_a_switch_of_version_ends_the_games_that_do_not_fit(root):
+    with open_pool(root) as pool:
+        older = pool.installation.executable("4.9.1", 74456, None)
+        with pool.lease(older) as (game,):
+            first, size = game.pid, game.rss_bytes()
+        with pool.lease(newest(pool)) as (game,):
+            assert is_running(first)  # there is room for both
+    with open_pool(root, max_idle_bytes=round(1.7 * size)) as pool:
+        with pool.lease(older) as (game,):
+            first = game.pid
+        with pool.lease(older) as (game,):
+            assert game.pid == first
+        with pool.lease(newest(pool)) as (game,):
+            assert not is_running(first)
+            second = game.pid
+        assert [game.pid for game in pool._idle] == [second]
+
+
 def test_a_game_killed_from_outside_is_told_from_one_that_crashed(root):
     with open_pool(root) as pool:
         with pytest.raises(errors.EngineKilled), pool.lease(newest(pool)) as (game,):
