@@ -16,6 +16,7 @@ EXAMPLES = """
   starmill watch demo/evaluation                   # every game, linked from its report
   starmill watch demo/evaluation --game bc-vs-very_easy-0000
   starmill watch demo/evaluation --serve           # each page is made when it is opened
+  starmill watch demo/bc --against easy            # plays a game, kept in bc-games
   starmill watch game.SC2Replay --out game.html
   starmill watch demo/dataset --game 3f9c          # by the beginning of a replay's id
 """
@@ -28,7 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "source",
         metavar="SOURCE",
-        help="an evaluation's folder, a replay file, or a dataset",
+        help="an evaluation's folder, a replay file, a dataset, or an agent (a run's folder, a "
+        "packed agent, skirmish:bc) that plays a game now",
     )
     add(
         "--game",
@@ -55,6 +57,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="folder of StarCraft II, or the embedded game (default: $SC2PATH, otherwise "
         "what the replay was played on)",
     )
+    add(
+        "--against",
+        default="very_easy",
+        metavar="OPPONENT",
+        help="whom an agent plays, as in `evaluate --opponents` (%(default)s)",
+    )
+    add(
+        "--max-minutes",
+        type=float,
+        default=10.0,
+        help="game time after which an agent's game is a draw (%(default)g)",
+    )
     add("--registry", metavar="FILE", help="registry that knows a dataset's name")
 
 
@@ -74,12 +88,49 @@ def run(args: argparse.Namespace) -> int:
         return _watch_replay(args, path)
     if (path / "results.csv").is_file():
         return _watch_evaluation(args, path, args.game)
-    if (path / "run.json").is_file():
-        raise errors.ConfigError(
-            f"{path}: a training run has no games yet; play some with `starmill evaluate "
-            f"--agent {path} --opponents very_easy --out {path}-games`, then watch that folder"
-        )
+    if is_agent(args.source):
+        return _watch_agent(args)
     return _watch_dataset(args)
+
+
+def is_agent(source: str) -> bool:
+    """Returns whether this names a trained agent: a run's folder, a packed one, or a shipped one."""
+    path = Path(source.partition("?")[0])
+    return (
+        (path / "run.json").is_file()
+        or path.suffix == ".agent"
+        or source.startswith("skirmish:")
+    )
+
+
+# --- an agent ---
+
+
+def _watch_agent(args: argparse.Namespace) -> int:
+    """Plays one game, keeps it as an evaluation in NAME-games, and watches it."""
+    evaluation = importlib.import_module("starmill.benchmark.evaluation")
+    referee = importlib.import_module("starmill.benchmark.tournaments.referee")
+    config = evaluation.Config(
+        agents=(args.source,),
+        opponents=(args.against,),
+        games=1,
+        max_minutes=args.max_minutes,
+        root=args.sc2 or os.environ.get("SC2PATH") or "skirmish",
+    )
+    plan = evaluation.plan(config, referee.available_maps(config.root))
+    fixture = plan.fixtures[0]
+    folder = Path(f"{fixture.home}-games")
+    done = [0]
+
+    def note(played: int, total: int, crashes: int) -> None:
+        done[0] = played
+
+    with progress.Progress("play", 1, "games", lambda: done[0]):
+        failures = evaluation.run(plan, folder, progress=note)
+    if failures:
+        raise errors.AgentError(f"{fixture.game}: {failures[0].reason}")
+    evaluation.write_reports(folder, anchor=fixture.away)
+    return _watch_evaluation(args, folder, [fixture.game])
 
 
 # --- an evaluation ---

@@ -90,9 +90,20 @@ def test_requests_that_make_no_sense_are_named(played, tmp_path, capsys):
     missing = str(tmp_path / "nowhere" / "x.html")
     assert cli.main(["watch", str(played), "--out", missing]) == 2
     assert "its folder does not exist" in capsys.readouterr().err
-    (tmp_path / "run.json").write_text("{}")
-    assert cli.main(["watch", str(tmp_path)]) == 2
-    assert "starmill evaluate --agent" in capsys.readouterr().err
+
+
+def test_an_agent_plays_a_game_and_it_is_watched(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["watch", "skirmish:bc", "--max-minutes", "0.2"]) == 0
+    (page,) = (tmp_path / "skirmish-bc-games/watch").glob("*.html")
+    assert page.name in capsys.readouterr().out
+    log = data_of(page)[0]["sides"][0]["decisions"]
+    assert all(len(likely) == 5 for likely in log["likely"])
+    assert all(0 < p <= 1 for likely in log["likely"] for _, p in likely)
+    # Watched again, the game is not played again.
+    before = (tmp_path / "skirmish-bc-games/results.csv").read_bytes()
+    assert cli.main(["watch", "skirmish:bc", "--max-minutes", "0.2"]) == 0
+    assert (tmp_path / "skirmish-bc-games/results.csv").read_bytes() == before
 
 
 def text(driver, element_id):
