@@ -99,6 +99,7 @@ DEV = [
     "pytest-xdist",
     "ruff",
     "sc2reader",
+    "scikit-learn",
     "scipy",
     "selenium",
     "tensorboard",

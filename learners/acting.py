@@ -12,7 +12,7 @@ Must not know: games and environments.
 import dataclasses
 import functools
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,11 +30,12 @@ from starmill.learners import (
     search,
 )
 from starmill.learners.losses import action_values
-from starmill.learners.networks import layers, parameters, temperatures
+from starmill.learners.networks import layers, parameters, scoring, temperatures
+from starmill.learners.networks.compact.config import CompactConfig
 from starmill.learners.networks.parameters import AnyLatent, AnyNetwork, Params
 from starmill.learners.networks.scoring import Action
 from starmill.learners.runs import Run
-from starmill.learners.search import SearchConfig
+from starmill.learners.search import Hidden, SearchConfig
 from starmill.schema import errors, specs
 from starmill.schema.agent import Likely
 from starmill.schema.settings import ConverterSettings
@@ -64,6 +65,8 @@ class Options:
         lanes: frames of each call of the compiled code; empty lanes repeat a frame. A processor is
             as fast with one. An accelerator wants more, one for each game that is played at the
             same time.
+        legal: whether actions that the training games never had are masked, if the agent was
+            trained so. Without it, the plain policy plays.
     """
 
     temperature: float = 0.8
@@ -72,6 +75,7 @@ class Options:
     search: int = 0
     simulations: int = 32
     lanes: int = 1
+    legal: bool = True
 
     def __post_init__(self) -> None:
         """Checks ranges."""
@@ -108,12 +112,13 @@ def load_many(path: Path | str, **options: str) -> "Actor":
     What JAX compiles for the agent is kept on disk (`compiled_code`) for other runs.
     """
     compiled_code.keep()
-    kinds: dict[str, type] = {
+    kinds: dict[str, Callable[[str], Any]] = {
         "temperature": float,
         "mmr": int,
         "search": int,
         "simulations": int,
         "lanes": int,
+        "legal": lambda text: bool(("0", "1").index(text)),
     }
     kinds |= {f"{_OWN}{name}": float for name in temperatures.ARGUMENTS}
     unknown = sorted(set(options) - set(kinds))
@@ -205,6 +210,10 @@ class Actor:
             )
         # Single precision, however it was trained: a processor has no faster one.
         network = dataclasses.replace(run.algorithm.network, compute="float32")
+        if isinstance(network, CompactConfig) and not options.legal:
+            network = dataclasses.replace(network, legal_actions=False)
+            params = parameters.without_counts(params)
+            behaviour = behaviour and parameters.without_counts(behaviour)
         run = runs.replace(run, network=network)
         self._run, self._options = run, options
         self._params, self._behaviour = params, behaviour
@@ -413,28 +422,30 @@ def _act(
         options.temperature, options.own_temperatures
     )
 
+    legal = scoring.legal_functions(latent)
+
     def one(
-        vector: jax.Array, rest_latent: AnyLatent, seed: jax.Array, step: jax.Array
+        hidden: Hidden, rest_latent: AnyLatent, seed: jax.Array, step: jax.Array
     ) -> tuple[Action, tuple[jax.Array, jax.Array]]:
         key = jax.random.fold_in(jax.random.key(seed), step)
         first, second = jax.random.split(key)
-        function, delay, likely = _function_delay(
-            network, vector[None], first, run, options
-        )
+        single = jax.tree.map(lambda leaf: leaf[None], hidden)
+        function, delay, likely = _function_delay(network, single, first, run, options)
         frame = jax.tree.map(lambda leaf: leaf[None], rest_latent)
         action = rest.policy.sample_rest(frame, function, delay, second, temperature)
         action = {name: value[0].astype(jnp.int32) for name, value in action.items()}
         return action, jax.tree.map(lambda leaf: leaf[0], likely)
 
-    action, likely = jax.vmap(one)(latent.vector, rest_latent, seeds, steps)
+    hidden = Hidden(latent.vector, legal)
+    action, likely = jax.vmap(one)(hidden, rest_latent, seeds, steps)
     return action, after, rest.value(rest_latent.vector), likely
 
 
 def _function_delay(
-    network: AnyNetwork, vector: jax.Array, key: jax.Array, run: Run, options: Options
+    network: AnyNetwork, hidden: Hidden, key: jax.Array, run: Run, options: Options
 ) -> tuple[jax.Array, jax.Array, tuple[jax.Array, jax.Array]]:
     """Returns function and delay [F], and the likeliest functions with probabilities [F, N]."""
-    heads = network.policy
+    heads, vector = network.policy, hidden.vector
     temperature = temperatures.with_changes(
         options.temperature, options.own_temperatures
     )
@@ -442,7 +453,7 @@ def _function_delay(
     if options.search:
         result = search.search(
             key,
-            vector,
+            hidden,
             search.network_model(network, temperature),
             SearchConfig(actions=options.search, simulations=options.simulations),
         )
@@ -450,22 +461,21 @@ def _function_delay(
         functions, _ = result.actions
         weights, slots = jax.lax.top_k(result.weights, min(_LIKELY, options.search))
         return function, delay, (jnp.take_along_axis(functions, slots, -1), weights)
-    function, delay = heads.sample_function_delay(vector, key, temperature)
-    logits = heads.function_logits(vector)
+    logits = scoring.legal_only(heads.function_logits(vector), hidden.legal)
     likely = _likeliest(logits / each.function)
+    first, second = jax.random.split(key)
     if run.record.function_from == agents.ACTION_VALUES:
-        q = network.action_values(vector)
+        q = scoring.legal_only(network.action_values(vector), hidden.legal)
         allowed = action_values.likely_only(q, logits, run.record.likely)
-        function = allowed.argmax(-1).astype(jnp.int32)
+        function, second = allowed.argmax(-1).astype(jnp.int32), key
     elif run.record.function_from == agents.WEIGHTED_POLICY:
-        q = network.action_values(vector)
-        warm = logits / each.function
+        q, warm = network.action_values(vector), logits / each.function
         weighted = action_values.critic_weighted(warm, q, _CRITIC_TEMPERATURE)
         function = layers.choose(jax.random.fold_in(key, 1), weighted, 1.0)
-        likely = _likeliest(weighted)
+        likely, second = _likeliest(weighted), key
     else:
-        return function, delay, likely
-    index = layers.choose(key, heads.delay_logits(vector, function), each.delay)
+        function = layers.choose(first, logits, each.function)
+    index = layers.choose(second, heads.delay_logits(vector, function), each.delay)
     return function, index + 1, likely
 
 

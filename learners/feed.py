@@ -8,12 +8,13 @@ Must not know: losses and files.
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
 
 from starmill.learners import processes, rollouts, splits
+from starmill.learners.columns import LookUp
 from starmill.learners.learner import Learner
 from starmill.learners.rollouts import Batch
 
@@ -53,11 +54,18 @@ class Feed:
         wait_seconds: spent waiting for the loader.
     """
 
-    def __init__(self, learner: Learner, iterator: Any, groups: int) -> None:
+    def __init__(
+        self,
+        learner: Learner,
+        iterator: Any,
+        groups: int,
+        columns: Sequence[LookUp] = (),
+    ) -> None:
         run = learner.run
         self.group_size = group_size(run.algorithm.accumulate, iterator.batch_bytes)
         self.wait_seconds = 0.0
         self._learner, self._iterator, self._left = learner, iterator, groups
+        self._columns = columns
         self._settings = run.algorithm.settings
         self._cut = splits.cut(run)
         self._loaded: _Loaded | None = None
@@ -87,6 +95,8 @@ class Feed:
         began = time.monotonic()
         arrays = [next(self._iterator) for _ in range(self.group_size)]
         self.wait_seconds += time.monotonic() - began
+        for column in self._columns:
+            arrays = [{**one, **column.of(one)} for one in arrays]
         rows = max(rollouts.unit_rows(one, self._settings) for one in arrays)
         if processes.count() > 1:
             # Computed before the next group, whose start it does not delay.

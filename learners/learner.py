@@ -18,6 +18,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from starmill.learners import optimizer
 from starmill.learners.algorithms.contract import Carry, Metrics
+from starmill.learners.networks import parameters
 from starmill.learners.networks.parameters import Params
 from starmill.learners.rollouts import Batch
 from starmill.learners.runs import Run
@@ -239,7 +240,8 @@ class Learner:
         steps, optimizer_state = self._optimizer.update(
             gradient, state.optimizer, state.params
         )
-        params = optax.apply_updates(state.params, steps)
+        # Decay would change counts, too.
+        params = optax.apply_updates(state.params, parameters.trained_only(steps))
         return State(params, optimizer_state, state.carry)
 
     def _mean(self, total: Params, count: int) -> Params:

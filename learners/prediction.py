@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from starmill.learners import rollouts
+from starmill.learners import rollouts, splits
 from starmill.learners.algorithms import contract
 from starmill.learners.algorithms.contract import AlgorithmConfig
 from starmill.learners.networks import policy
@@ -25,7 +25,6 @@ from starmill.learners.networks.parameters import Params
 from starmill.learners.networks.scoring import ARGUMENTS
 from starmill.schema import errors, specs
 from starmill.schema.episode import LAST
-from starmill.schema.loader.batch_options import BatchOptions
 from starmill.schema.loader.dataset import Dataset
 
 # Sums for each episode, from which all other numbers follow.
@@ -35,8 +34,6 @@ _ACTIONS = tuple(f"action/{name}" for name in ARGUMENTS)
 # is a choice in the baseline's favour.
 SMOOTHINGS = (1.0, 0.1, 0.01, 0.001)
 RESAMPLES, INTERVAL_PERCENTILES = 1000, (2.5, 97.5)
-# Steps of a rollout that are scored: as many as a chunk of the dataset has.
-ROLLOUT = 32
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -143,7 +140,7 @@ def network_sums(
     score = jax.jit(functools.partial(_frame_scores, config=config))
     lengths = np.asarray(data.column("steps"))
     sums: Sums = {}
-    for batch in _windows(data, batch_size):
+    for batch in splits.every_step(data, batch_size):
         scores = {name: np.asarray(v) for name, v in score(policies, batch).items()}
         keep = batch["valid"].reshape(-1)
         number = batch["episode"].reshape(-1)[keep]
@@ -160,25 +157,6 @@ def network_sums(
             sums[name] = sums[name] + total if name in sums else total
         on_batch(int(keep.sum()))
     return sums
-
-
-def _windows(data: Dataset, batch_size: int) -> Iterator[rollouts.Batch]:
-    """Yields every step once as valid, with the action before it."""
-    # Rollouts overlap by one step, since the first supplies the previous action.
-    options = BatchOptions(
-        batch_size=batch_size,
-        rollout=ROLLOUT + 1,
-        stride=ROLLOUT,
-        sampler="sequential",
-        form="compact",
-    )
-    for arrays in data.batches(options):
-        batch = rollouts.add_previous_action(rollouts.trim_units(arrays, data.settings))
-        # A first step that is not the episode's was scored in the rollout before.
-        is_repeated = batch["step"][:, 0] > 0
-        batch["valid"] = batch["valid"].copy()
-        batch["valid"][is_repeated, 0] = False
-        yield batch
 
 
 def _frame_scores(

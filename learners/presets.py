@@ -21,7 +21,7 @@ from starmill.schema.settings import UNPLUGGED, ConverterSettings
 
 NETWORKS: Mapping[str, AnyConfig] = MappingProxyType(
     {
-        "tiny": CompactConfig(),
+        "tiny": CompactConfig(legal_actions=True),
         "lite": PublishedConfig(architecture="lite"),
         "full": PublishedConfig(architecture="full"),
     }

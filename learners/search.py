@@ -27,7 +27,7 @@ import jax
 import jax.numpy as jnp
 import mctx
 
-from starmill.learners.networks import layers, temperatures
+from starmill.learners.networks import layers, scoring, temperatures
 from starmill.learners.networks.parameters import AnyNetwork
 from starmill.learners.networks.temperatures import Temperature
 from starmill.schema import errors
@@ -74,9 +74,22 @@ class Model(NamedTuple):
         step: (hidden, action) -> the next hidden, the reward [B] and the discount [B].
     """
 
-    sample: Callable[[jax.Array, jax.Array, int], tuple[Actions, jax.Array]]
-    value: Callable[[jax.Array], jax.Array]
-    step: Callable[[jax.Array, Actions], tuple[jax.Array, jax.Array, jax.Array]]
+    sample: Callable[[jax.Array, Any, int], tuple[Actions, jax.Array]]
+    value: Callable[[Any], jax.Array]
+    step: Callable[[Any, Actions], tuple[Any, jax.Array, jax.Array]]
+
+
+class Hidden(NamedTuple):
+    """What a network's model knows of B states.
+
+    Attributes:
+        vector: latents, [B, D].
+        legal: bool [B, functions], which functions may be used; None for all. It is known of
+            roots; after an action, all may.
+    """
+
+    vector: jax.Array
+    legal: jax.Array | None = None
 
 
 class Result(NamedTuple):
@@ -96,17 +109,15 @@ class Result(NamedTuple):
     weights: jax.Array
 
 
-def search(
-    key: jax.Array, hidden: jax.Array, model: Model, config: SearchConfig
-) -> Result:
+def search(key: jax.Array, hidden: Any, model: Model, config: SearchConfig) -> Result:
     """Returns the action that a sampled MuZero search prefers at each root."""
     root_key, search_key = jax.random.split(key)
 
-    def expand(key: jax.Array, hidden: jax.Array) -> tuple[Actions, jax.Array]:
+    def expand(key: jax.Array, hidden: Any) -> tuple[Actions, jax.Array]:
         actions, labels = model.sample(key, hidden, config.actions)
         return actions, merged_priors(labels)
 
-    def value(hidden: jax.Array) -> jax.Array:
+    def value(hidden: Any) -> jax.Array:
         return jnp.clip(model.value(hidden), LOSS, WIN)
 
     actions, priors = expand(root_key, hidden)
@@ -167,21 +178,24 @@ def network_model(network: AnyNetwork, temperature: Temperature) -> Model:
     """
     heads, each = network.policy, temperatures.of(temperature)
 
-    def sample(key: jax.Array, hidden: jax.Array, k: int) -> tuple[Actions, jax.Array]:
+    def sample(key: jax.Array, hidden: Hidden, k: int) -> tuple[Actions, jax.Array]:
         first, second = jax.random.split(key)
-        logits = heads.function_logits(hidden)
+        vector = hidden.vector
+        logits = scoring.legal_only(heads.function_logits(vector), hidden.legal)
         function = layers.choose_many(first, logits / each.function, k)
-        delays = heads.delay_logits(hidden[:, None], function)
+        delays = heads.delay_logits(vector[:, None], function)
         delay = layers.choose_many(second, delays / each.delay, 1)
         return (function, delay[..., 0] + 1), function
 
-    def step(
-        hidden: jax.Array, action: Actions
-    ) -> tuple[jax.Array, jax.Array, jax.Array]:
-        hidden = network.dynamics(heads.embed(hidden, *action))
-        return hidden, jnp.zeros(len(hidden)), jnp.ones(len(hidden))
+    def step(hidden: Hidden, action: Actions) -> tuple[Hidden, jax.Array, jax.Array]:
+        vector = network.dynamics(heads.embed(hidden.vector, *action))
+        legal = None if hidden.legal is None else jnp.ones_like(hidden.legal)
+        return Hidden(vector, legal), jnp.zeros(len(vector)), jnp.ones(len(vector))
 
-    return Model(sample, network.value, step)
+    def value(hidden: Hidden) -> jax.Array:
+        return network.value(hidden.vector)
+
+    return Model(sample, value, step)
 
 
 def _pick(actions: Actions, slot: jax.Array) -> Actions:

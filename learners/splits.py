@@ -6,12 +6,13 @@ from training and evaluated together with the held-out split.
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow.compute
 
-from starmill.learners.networks import parameters
+from starmill.learners import rollouts
+from starmill.learners.networks import latents, parameters
 from starmill.learners.rollouts import Cut
 from starmill.learners.runs import HOLD_OUT_TOTAL, Run
 from starmill.schema import errors, selection
@@ -20,6 +21,8 @@ from starmill.schema.loader.batch_options import BatchOptions
 from starmill.schema.loader.dataset import Dataset
 
 TRAIN = "train"
+# Steps of a rollout when all are read: as many as a chunk of the dataset has.
+WINDOW = 32
 HELD_OUT = tuple(name for name in selection.SPLITS if name != TRAIN)
 
 
@@ -73,15 +76,13 @@ def batches(
     """
     config = run.algorithm
     overlap = getattr(config, "overlap", 0)
-    unread = parameters.unread_keys(config.network, data.settings)
     options = BatchOptions(
         batch_size=config.batch_size // hosts,
         rollout=cut(run).steps_read(config.rollout),
         seed=run.seed,
         sampler=run.sampler,
         form="compact",
-        # None where nothing is left out: the options' digest of earlier runs has it.
-        keys=sorted(set(data.specs) - unread) if unread else None,
+        keys=_keys(run, data),
         stride=config.rollout - overlap if run.is_consecutive else None,
         cross_episodes=run.is_consecutive,
         # Each batch of an update has rows of its own, which go on in the next update.
@@ -89,6 +90,34 @@ def batches(
         ahead=getattr(config, "ahead", 0),
     )
     return data.batches(options, workers=workers, host=host, hosts=hosts, state=state)
+
+
+def _keys(run: Run, data: Dataset) -> list[str] | None:
+    """Returns the stored arrays that a run reads."""
+    if getattr(run.algorithm, "frozen_encoder", False):
+        return sorted(latents.KEYS)
+    unread = parameters.unread_keys(run.algorithm.network, data.settings)
+    # None where nothing is left out: the options' digest of earlier runs has it.
+    return sorted(set(data.specs) - unread) if unread else None
+
+
+def every_step(data: Dataset, batch_size: int) -> Iterator[rollouts.Batch]:
+    """Yields every step once as valid, with the action before it."""
+    # Rollouts overlap by one step, since the first supplies the previous action.
+    options = BatchOptions(
+        batch_size=batch_size,
+        rollout=WINDOW + 1,
+        stride=WINDOW,
+        sampler="sequential",
+        form="compact",
+    )
+    for arrays in data.batches(options):
+        batch = rollouts.add_previous_action(rollouts.trim_units(arrays, data.settings))
+        # A first step that is not the episode's was in the rollout before.
+        is_repeated = batch["step"][:, 0] > 0
+        batch["valid"] = batch["valid"].copy()
+        batch["valid"][is_repeated, 0] = False
+        yield batch
 
 
 def cut(run: Run) -> Cut:

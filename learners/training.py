@@ -22,6 +22,7 @@ import numpy as np
 from starmill.learners import (
     agent_file,
     checkpoint,
+    columns,
     feed,
     journal,
     processes,
@@ -31,9 +32,13 @@ from starmill.learners import (
 )
 from starmill.learners.algorithms.contract import Metrics
 from starmill.learners.checkpoint import Meta
+from starmill.learners.columns import LookUp
+from starmill.learners.counts import actions
 from starmill.learners.feed import Feed, Group
 from starmill.learners.learner import Learner, State
-from starmill.learners.networks import parameters, streams
+from starmill.learners.networks import latents, parameters, streams
+from starmill.learners.networks.compact import aim
+from starmill.learners.networks.compact.config import CompactConfig
 from starmill.learners.networks.parameters import Params
 from starmill.learners.runs import Run
 from starmill.schema import errors, specs, storage
@@ -46,6 +51,9 @@ _OPTIONAL_PARTS = {"action_value_head", "dynamics", "memory"}
 
 # Of the training episodes: fewer do not teach a network how players of their rating play.
 PLAYING_SHARE = 0.05
+
+# Rollouts of steps that are encoded together.
+_ENCODED_TOGETHER = 8
 
 OnUpdate = Callable[[int, int], None]
 
@@ -77,6 +85,7 @@ def train(
     folder: Path,
     *,
     init: Path | None = None,
+    critic: Path | None = None,
     workers: int = 0,
     devices: int | None = None,
     stop_after: int | None = None,
@@ -90,6 +99,7 @@ def train(
         data: the whole dataset; the run's filters and the split are applied here.
         folder: for the results; created if missing. A folder with another run is refused.
         init: an earlier run's folder, or an agent's file, whose parameters to start from.
+        critic: a file of values that replace those of the run's critic.
         workers: processes that load data ahead, of each process that trains.
         devices: how many devices to use; None for all.
         stop_after: the update after which to stop, as if interrupted; for tests.
@@ -104,6 +114,7 @@ def train(
             "the run's settings differ from the dataset's:\n  " + "\n  ".join(lines)
         )
     _check_memory(run)
+    _check_critic(run, critic)
     episodes = splits.training_episodes(run, data)
     claim = _claim(run, data, init)
     path = folder / run_folder.RUN
@@ -140,7 +151,10 @@ def train(
             ) as iterator,
             _journal(folder, meta.update, loggers) as metrics_journal,
         ):
-            session = _Session(learner, iterator, metrics_journal, store, meta, folder)
+            extra = _columns(run, state, episodes, critic)
+            session = _Session(
+                learner, iterator, metrics_journal, store, meta, folder, extra
+            )
             try:
                 return session.train(state, stop_after, on_update)
             except (RuntimeError, ValueError) as error:
@@ -185,8 +199,10 @@ class _Session:
         store: checkpoint.Store,
         meta: Meta,
         folder: Path,
+        columns: Sequence[LookUp],
     ) -> None:
         self._learner, self._run = learner, learner.run
+        self._columns = columns
         self._iterator, self._journal, self._store = iterator, metrics_journal, store
         self._meta, self._folder = meta, folder
         self._first_position = iterator.get_state()["position"]
@@ -206,7 +222,8 @@ class _Session:
             self._run.algorithm.accumulate, self._iterator.batch_bytes
         )
         groups = self._run.algorithm.accumulate // size
-        batches = Feed(self._learner, self._iterator, max(0, last - first) * groups)
+        count = max(0, last - first) * groups
+        batches = Feed(self._learner, self._iterator, count, self._columns)
         pending: _Pending | None = None
         problem, update = None, first
         for update in range(first + 1, last + 1):
@@ -303,6 +320,11 @@ def _check_memory(run: Run) -> None:
     """Raises ConfigError where memory would be trained empty, as it never is in a game."""
     config = run.algorithm
     memory = config.network.memory
+    if memory != "none" and getattr(config, "frozen_encoder", False):
+        raise errors.ConfigError(
+            f"frozen_encoder: expected a network without memory, found {memory!r}: its "
+            "latents depend on the steps before"
+        )
     if memory == "none":
         if config.burn_in:
             raise errors.ConfigError(
@@ -319,6 +341,37 @@ def _check_memory(run: Run) -> None:
             f"memory {memory!r}: in rollouts of 1 step it would always be empty. Let it "
             "see earlier steps, for example --burn-in 16, or use longer rollouts"
         )
+
+
+def _check_critic(run: Run, critic: Path | None) -> None:
+    """Raises ConfigError unless the file of values is the run's."""
+    expected = getattr(run.algorithm, "critic", "")
+    actual = "" if critic is None else columns.digest(critic)
+    if actual != expected:
+        raise errors.ConfigError(
+            f"critic: the run has values with sha256 {expected or 'none'}, found "
+            f"{critic or 'no file'} with {actual or 'none'}"
+        )
+
+
+def _columns(
+    run: Run, state: State, episodes: Dataset, critic: Path | None
+) -> list[LookUp]:
+    """Returns the numbers for each step that the run has beside those of the dataset."""
+    found = []
+    if critic is not None:
+        found.append(LookUp(columns.read(critic), episodes))
+    if getattr(run.algorithm, "frozen_encoder", False):
+        _log.info("computing the latents of %d steps", episodes.steps)
+        arrays = latents.encode(
+            jax.device_get(state.carry["behaviour"]),
+            run.algorithm.network,
+            episodes.settings,
+            splits.every_step(episodes, _ENCODED_TOGETHER),
+            columns.starts(episodes),
+        )
+        found.append(LookUp(columns.of_dataset(episodes, arrays), episodes))
+    return found
 
 
 def _first_meta(run: Run, data: Dataset, episodes: Dataset) -> Meta:
@@ -402,7 +455,11 @@ def _start(run: Run, data: Dataset, init: Path | None) -> Params | None:
                 f"{run.agent} improves a trained {run.record.starts_from} agent: "
                 "give its folder with --init"
             )
-        return None
+        if not _has_legal_actions(run):
+            return None
+        network = run.algorithm.network
+        new = parameters.init(run.seed, network, data.settings)
+        return parameters.with_counts(new, _legal_actions(run, data))
     meta, arrays = agent_file.load(init)
     checkpoint.check_schema(meta, data.settings)
     held_out = int(meta.run.get("hold_out", 0))
@@ -415,6 +472,9 @@ def _start(run: Run, data: Dataset, init: Path | None) -> Params | None:
     fresh = parameters.init(run.seed, config.network, config.settings)
     params: Params
     params, missing = checkpoint.graft(arrays, fresh, checkpoint.PARAMETERS)
+    if _has_legal_actions(run) and any("/policy/legal/" in name for name in missing):
+        params = parameters.with_counts(params, _legal_actions(run, data))
+        missing = [name for name in missing if "/policy/legal/" not in name]
     parts = sorted({name.split("/")[1] for name in missing})
     if not set(parts) <= _OPTIONAL_PARTS:
         raise errors.ManifestMismatch(
@@ -423,3 +483,15 @@ def _start(run: Run, data: Dataset, init: Path | None) -> Params | None:
     if parts:
         _log.info("%s has no %s: these start fresh", init, ", ".join(parts))
     return params
+
+
+def _has_legal_actions(run: Run) -> bool:
+    network = run.algorithm.network
+    return isinstance(network, CompactConfig) and network.legal_actions
+
+
+def _legal_actions(run: Run, data: Dataset) -> actions.Tables:
+    """Returns what was ever done in the run's training games, by winners and losers."""
+    _log.info("counting the actions of the training games")
+    games = splits.training_games(run, data)
+    return actions.count(games, aim.valued_planes(data.settings))

@@ -52,6 +52,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "write an HTML page: a dataset, a run, or two of a kind side by side",
     ),
     "convert": ("convert", "convert captured observations to arrays"),
+    "critic": ("critic", "fit a critic, and show how well it knows who is ahead"),
     "train": ("train", "train an agent on a dataset"),
     "pack": ("pack", "pack a trained agent into one small file"),
     "publish": (

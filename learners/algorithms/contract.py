@@ -151,7 +151,8 @@ def weight_penalty(params: Params, scale: float) -> jax.Array:
 
     Its gradient is `scale` times the parameters, as in the published training code.
     """
-    squares = [jnp.vdot(leaf, leaf) for leaf in jax.tree.leaves(params)]
+    trained = parameters.trained_only(params)
+    squares = [jnp.vdot(leaf, leaf) for leaf in jax.tree.leaves(trained)]
     return 0.5 * scale * jnp.asarray(sum(squares))
 
 

@@ -67,7 +67,7 @@ def loss(
     total = policy_gradient.score_function(
         parts.log_prob, trace * parts.advantage, parts.weight
     ).sum()
-    total /= config.trained * parts.weight.shape[1]
+    total = total / (config.trained * parts.weight.shape[1]) + parts.pull
     traces = jax.tree.map(
         lambda leaf, new: leaf.at[turn].set(new), carry["traces"], state
     )

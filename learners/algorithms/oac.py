@@ -8,6 +8,8 @@ where the advantages A come from `vtrace`. The critic and the behaviour policy m
 that behaviour cloning left. They are carried and never change. Only `function` and `delay` are
 improved: when acting, mu chooses the other arguments too, so their ratio pi / mu is 1. The later
 steps of a rollout only serve to bootstrap.
+Batches may bring values and latents (`columns`). Values replace the critic's; they can come from
+models that did not see the game. Latents are mu's; then only the heads are trained.
 Paper: section "Offline Actor-Critic", appendix algorithm 3.
 Departs: the paper prints descent on +A grad log pi; this is ascent.
 """
@@ -28,9 +30,12 @@ from starmill.learners.algorithms.contract import (
     Metrics,
 )
 from starmill.learners.losses import policy_gradient
-from starmill.learners.networks import parameters
-from starmill.learners.networks.parameters import AnyLatent, AnyNetwork, Params
+from starmill.learners.networks import latents, layers, parameters, scoring
+from starmill.learners.networks.parameters import AnyNetwork, Params
 from starmill.learners.rollouts import Batch
+
+# The column of values that replace the critic's.
+VALUES = "critic_values"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -43,6 +48,11 @@ class Config(AlgorithmConfig):
         gamma: discount per game loop.
         rho_clip: where V-trace clips the ratios of the temporal differences.
         c_clip: where V-trace clips the ratios of the trace.
+        kl_limit: how far pi's functions may be from mu's, as their mean KL divergence, before
+            the loss pulls them back; 0 for no limit, as in the paper.
+        kl_weight: of the divergence beyond the limit.
+        critic: the sha256 of the values that replace the critic's; empty for the critic.
+        frozen_encoder: whether only the heads are trained, on latents that are computed once.
     """
 
     rollout: int = 64
@@ -50,6 +60,10 @@ class Config(AlgorithmConfig):
     gamma: float = 0.99995
     rho_clip: float = 1.0
     c_clip: float = 1.0
+    kl_limit: float = 0.0
+    kl_weight: float = 10.0
+    critic: str = ""
+    frozen_encoder: bool = False
 
 
 class Evaluation(NamedTuple):
@@ -63,6 +77,7 @@ class Evaluation(NamedTuple):
         rewards: r[t + 1] at index t.
         discounts: from each step to the next.
         weight: 1.0 where the action is trained on.
+        divergence: KL(mu, pi) of the function.
     """
 
     log_pi: jax.Array
@@ -71,6 +86,7 @@ class Evaluation(NamedTuple):
     rewards: jax.Array
     discounts: jax.Array
     weight: jax.Array
+    divergence: jax.Array
 
 
 class Terms(NamedTuple):
@@ -83,6 +99,7 @@ class Terms(NamedTuple):
         advantage: 0 at the rollout's last step.
         discount: from each step to the next.
         weight: 1.0 where the action is trained on; 0 on the bootstrap steps.
+        pull: what the loss has for divergence beyond the limit, a number.
     """
 
     log_prob: jax.Array
@@ -90,6 +107,7 @@ class Terms(NamedTuple):
     advantage: jax.Array
     discount: jax.Array
     weight: jax.Array
+    pull: jax.Array
 
 
 def init(seed: int, config: Config, start: Params | None) -> tuple[Params, Carry]:
@@ -106,7 +124,7 @@ def loss(
     total = policy_gradient.score_function(
         parts.log_prob, parts.advantage, parts.weight
     ).sum()
-    total /= config.trained * parts.weight.shape[1]
+    total = total / (config.trained * parts.weight.shape[1]) + parts.pull
     return total, (carry, {"loss": total, **metrics})
 
 
@@ -128,12 +146,22 @@ def terms(
     advantage = jnp.concatenate([corrected.advantages, last])
     early = jnp.arange(len(ratio)) < config.trained
     weight = both.weight * early[:, None]
+    divergence = (both.divergence * both.weight).sum()
+    divergence /= jnp.maximum(both.weight.sum(), 1.0)
+    pull = jnp.zeros(())
+    if config.kl_limit:
+        pull = config.kl_weight * jax.nn.relu(divergence - config.kl_limit)
+    outcome = batch["outcome"].T
     metrics = {
         "rho": jnp.minimum(ratio, config.rho_clip).mean(),
+        "clipped": (ratio > config.rho_clip).mean(),
+        "kl": divergence,
+        "value_error": jnp.square(both.values - outcome).mean(),
         "advantage": (advantage * weight).sum() / jnp.maximum(weight.sum(), 1.0),
-        "value_sign_accuracy": contract.sign_accuracy(both.values, batch["outcome"].T),
+        "value_sign_accuracy": contract.sign_accuracy(both.values, outcome),
     }
-    return Terms(both.log_pi, ratio, advantage, both.discounts, weight), metrics
+    parts = Terms(both.log_pi, ratio, advantage, both.discounts, weight, pull)
+    return parts, metrics
 
 
 def evaluate(
@@ -148,22 +176,33 @@ def evaluate(
     size, steps = batch["step_type"].shape
     action = rollouts.action(rollouts.flatten(batch))
 
-    def run(params: Params) -> tuple[AnyNetwork, AnyLatent, jax.Array]:
+    def run(params: Params) -> tuple[AnyNetwork, jax.Array, jax.Array, jax.Array]:
         network = parameters.merge(params, config.network, config.settings)
-        latent, _ = network.unroll(batch)
-        function, delay = network.policy.function_delay_log_probs(latent.vector, action)
-        return network, latent, rollouts.time_major(function + delay, size)
+        vector, legal = latents.of_batch(
+            network, batch, config.settings.num_action_types
+        )
+        heads = network.policy
+        function, delay = heads.function_delay_log_probs(vector, action, legal)
+        logits = scoring.legal_only(heads.function_logits(vector), legal)
+        normal = jax.nn.log_softmax(logits)
+        return network, vector, rollouts.time_major(function + delay, size), normal
 
-    _, _, log_pi = run(params)
-    critic, latent, log_mu = run(jax.lax.stop_gradient(behaviour))
+    _, _, log_pi, ours = run(params)
+    critic, vector, log_mu, theirs = run(jax.lax.stop_gradient(behaviour))
+    # Of what neither does, the difference may not be a number.
+    terms = jnp.where(theirs > layers.MASKED / 2, jnp.exp(theirs) * (theirs - ours), 0)
     step_type = batch["step_type"].T
+    values = batch.get(VALUES)
+    if values is None:
+        values = critic.value(vector).reshape(size, steps)
     evaluation = Evaluation(
         log_pi=log_pi,
         log_mu=log_mu,
-        values=rollouts.time_major(critic.value(latent.vector), size),
+        values=values.T,
         rewards=rollouts.next_rewards(batch["reward"].T),
         discounts=rollouts.discounts(batch["action/delay"].T, step_type, gamma),
         weight=rollouts.policy_weight(step_type),
+        divergence=rollouts.time_major(terms.sum(-1), size),
     )
     chex.assert_shape([*evaluation], (steps, size))
     return evaluation

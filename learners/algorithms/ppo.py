@@ -33,12 +33,14 @@ class Config(AlgorithmConfig):
         gamma: discount per game loop.
         decay: of later temporal differences in an advantage (lambda; Schulman et al.: 0.95).
         epsilon: how far ratios count (Schulman et al.: 0.2).
+        critic: the sha256 of the values that replace the critic's; empty for the critic.
     """
 
     rollout: int = 64
     gamma: float = 0.99995
     decay: float = 0.95
     epsilon: float = 0.2
+    critic: str = ""
 
 
 def init(seed: int, config: Config, start: Params | None) -> tuple[Params, Carry]:

@@ -12,6 +12,7 @@ attribute that is renamed makes old checkpoints unreadable.
 """
 
 import functools
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -36,6 +37,8 @@ AnyNetwork = Network | PublishedNetwork | CompactNetwork
 # Each network has a kind of latent of its own, which its policy takes.
 AnyLatent = Any
 
+# The part of a policy whose arrays are counted instead of trained.
+_COUNTED = "legal"
 # The parts of a network that always compute in single precision.
 _SINGLE_PRECISION = frozenset(
     {"policy", "value_head", "action_value_head", "dynamics", "memory"}
@@ -140,6 +143,31 @@ def parts(params: Params) -> dict[str, int]:
         else:
             counts[name] = count(part)
     return dict(sorted(counts.items(), key=lambda pair: -pair[1]))
+
+
+def is_counted(path: Any) -> bool:
+    """Returns whether the array at a path of parameters is a count of the data: never trained."""
+    return any(getattr(key, "key", None) == _COUNTED for key in path)
+
+
+def with_counts(params: Params, tables: Mapping[str, Any]) -> Params:
+    """Returns the parameters with the tables of legal actions in them (`learners.counts`)."""
+    arrays = {name: jnp.asarray(table) for name, table in tables.items()}
+    legal = {**params["policy"][_COUNTED], "tables": arrays}
+    return {**params, "policy": {**params["policy"], _COUNTED: legal}}
+
+
+def without_counts(params: Params) -> Params:
+    """Returns the parameters of the same network without legal actions."""
+    heads = {n: part for n, part in params["policy"].items() if n != _COUNTED}
+    return {**params, "policy": heads}
+
+
+def trained_only(tree: Params) -> Params:
+    """Returns a tree like the parameters with zeros in place of what is never trained."""
+    return jax.tree_util.tree_map_with_path(
+        lambda path, leaf: jnp.zeros_like(leaf) if is_counted(path) else leaf, tree
+    )
 
 
 def unread_keys(config: AnyConfig, settings: ConverterSettings) -> frozenset[str]:

@@ -151,7 +151,7 @@ class Policy(nnx.Module, Sampler[Latent]):
         return vector + self._embed("delay", delay_index(delay))
 
     def function_delay_log_probs(
-        self, vector: jax.Array, action: Action
+        self, vector: jax.Array, action: Action, legal: jax.Array | None = None
     ) -> tuple[jax.Array, jax.Array]:
         """Returns the log-probabilities of the given function and delay, [...] each."""
 
@@ -159,7 +159,8 @@ class Policy(nnx.Module, Sampler[Latent]):
             normal = jax.nn.log_softmax(logits)
             return jnp.take_along_axis(normal, index[..., None], axis=-1)[..., 0]
 
-        function = pick(self.function_logits(vector), action["function"])
+        logits = scoring.legal_only(self.function_logits(vector), legal)
+        function = pick(logits, action["function"])
         delays = self.delay_logits(vector, action["function"])
         return function, pick(delays, delay_index(action["delay"]))
 

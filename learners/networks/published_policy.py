@@ -66,7 +66,7 @@ class PublishedPolicy(Sampler[PublishedLatent]):
         return self._given("delay", vector, delay)
 
     def function_delay_log_probs(
-        self, vector: jax.Array, action: Action
+        self, vector: jax.Array, action: Action, legal: jax.Array | None = None
     ) -> tuple[jax.Array, jax.Array]:
         """Returns the log-probabilities of the given function and delay, [...] each."""
 
@@ -75,7 +75,8 @@ class PublishedPolicy(Sampler[PublishedLatent]):
             index = jnp.clip(index, 0, logits.shape[-1] - 1)
             return jnp.take_along_axis(normal, index[..., None], axis=-1)[..., 0]
 
-        function = pick(self.function_logits(vector), action["function"])
+        logits = scoring.legal_only(self.function_logits(vector), legal)
+        function = pick(logits, action["function"])
         delays = self._delay_logits(vector, action["function"])
         return function, pick(delays, action["delay"])
 

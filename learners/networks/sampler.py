@@ -8,7 +8,7 @@ from typing import Generic, Protocol, TypeVar
 
 import jax
 
-from starmill.learners.networks import layers, temperatures
+from starmill.learners.networks import layers, scoring, temperatures
 from starmill.learners.networks.scoring import Action
 from starmill.learners.networks.temperatures import Temperature
 
@@ -51,12 +51,20 @@ class Sampler(Generic[LatentT]):
         raise NotImplementedError
 
     def sample_function_delay(
-        self, vector: jax.Array, key: jax.Array, temperature: Temperature
+        self,
+        vector: jax.Array,
+        key: jax.Array,
+        temperature: Temperature,
+        legal: jax.Array | None = None,
     ) -> tuple[jax.Array, jax.Array]:
-        """Samples function and delay from latents [..., D]; both int32 [...]."""
+        """Samples function and delay from latents [..., D]; both int32 [...].
+
+        `legal` [..., functions] says which functions may be drawn; None for all.
+        """
         first, second = jax.random.split(key)
         each = temperatures.of(temperature)
-        function = layers.choose(first, self.function_logits(vector), each.function)
+        logits = scoring.legal_only(self.function_logits(vector), legal)
+        function = layers.choose(first, logits, each.function)
         index = layers.choose(second, self.delay_logits(vector, function), each.delay)
         return function, index + 1
 
@@ -65,5 +73,7 @@ class Sampler(Generic[LatentT]):
     ) -> Action:
         """Samples a whole action, int32 arrays [F] (unit_tags [F, S])."""
         first, second = jax.random.split(key)
-        function, delay = self.sample_function_delay(latent.vector, first, temperature)
+        function, delay = self.sample_function_delay(
+            latent.vector, first, temperature, scoring.legal_functions(latent)
+        )
         return self.sample_rest(latent, function, delay, second, temperature)

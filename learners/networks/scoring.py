@@ -65,6 +65,20 @@ class Scores(NamedTuple):
     slots: jax.Array
 
 
+def legal_functions(latent: Any) -> jax.Array | None:
+    """Returns which functions are legal in the frames of a latent, bool [F, functions].
+
+    None for networks that have no such mask, and where it is switched off.
+    """
+    standing = getattr(latent, "standing", None)
+    return None if standing is None else standing.functions
+
+
+def legal_only(logits: jax.Array, legal: jax.Array | None) -> jax.Array:
+    """Returns logits in which choices that are not legal are masked."""
+    return logits if legal is None else jnp.where(legal, logits, layers.MASKED)
+
+
 def delay_index(delay: jax.Array) -> jax.Array:
     """Returns the index of a delay among its logits: 0 for 1, and 126 for 127 or more."""
     return jnp.clip(delay, 1, DELAYS) - 1

@@ -13,6 +13,7 @@ from starmill import progress
 from starmill.learners import (
     agent_file,
     agents,
+    columns,
     compiled_code,
     journal,
     learner,
@@ -84,6 +85,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         metavar="DIR",
         help="start from the parameters of this run, or of this .agent file",
+    )
+    parser.add_argument(
+        "--critic",
+        type=Path,
+        metavar="FILE",
+        help="values that `starmill critic` wrote, in place of the critic of --init",
     )
     parser.add_argument(
         "--config",
@@ -258,6 +265,7 @@ def _train(args: argparse.Namespace, resolved: Run, data: Dataset) -> training.S
             data,
             args.out,
             init=args.init,
+            critic=args.critic,
             workers=args.workers,
             devices=args.devices,
             loggers=args.logger,
@@ -298,6 +306,8 @@ def resolve(args: argparse.Namespace, data: Dataset) -> Run:
         name: getattr(args, name) for name in _FIELDS if getattr(args, name) is not None
     }
     resolved = runs.replace(resolved, **fields)
+    if args.critic is not None:
+        resolved = runs.replace(resolved, critic=columns.digest(args.critic))
     if args.balance is not None:
         counted = step_weights.count(splits.training_episodes(resolved, data))
         weights = step_weights.balanced(counted, args.balance)

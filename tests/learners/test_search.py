@@ -145,7 +145,9 @@ def test_a_network_s_proposals_are_its_policy_at_the_temperature():
     def propose(temperature):
         network = parameters.merge(params, config, small_agents.SETTINGS)
         model = search.network_model(network, temperature)
-        (function, delay), label = model.sample(jax.random.key(1), hidden, 20_000)
+        (function, delay), label = model.sample(
+            jax.random.key(1), search.Hidden(hidden), 20_000
+        )
         return function, delay, label, network.policy.function_logits(hidden)
 
     for temperature in (1.0, 0.5):

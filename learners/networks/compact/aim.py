@@ -10,12 +10,14 @@ points that are near no unit. Which units are good anchors (buildings and resour
 workers, say) is learned, not told.
 """
 
+import functools
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
 
+from starmill.learners.counts import states
 from starmill.learners.networks import layers
 from starmill.learners.networks.compact.unit_stream import Facts
 from starmill.schema import errors
@@ -31,6 +33,11 @@ _UNIT_PLANES = 2
 def planes_of(settings: ConverterSettings) -> tuple[str, ...]:
     """Returns the minimap planes that surroundings show."""
     return tuple(n for n in settings.minimap_features if n in _SURROUNDINGS)
+
+
+def valued_planes(settings: ConverterSettings) -> list[tuple[str, int]]:
+    """Returns the minimap planes that surroundings show, each with the value that is shown."""
+    return [(name, _SURROUNDINGS[name]) for name in planes_of(settings)]
 
 
 def surroundings(
@@ -56,6 +63,8 @@ class Scene(NamedTuple):
         units: [F, U, d], embeddings.
         facts: of the units.
         planes: bool [F, side, side, planes].
+        forbidden: bool [F, features, 2], the features of the ground that points must not have
+            (`counts.states.ground_features`); None to allow all ground.
     """
 
     context: jax.Array
@@ -64,6 +73,7 @@ class Scene(NamedTuple):
     units: jax.Array
     facts: Facts
     planes: jax.Array
+    forbidden: jax.Array | None = None
 
 
 class Aim(nnx.Module):
@@ -173,7 +183,9 @@ class Aim(nnx.Module):
         anchors = jnp.take_along_axis(scene.units, index[..., None], axis=1)
         places = jnp.take_along_axis(scene.facts.places, index[..., None], axis=1)
         commanded = jnp.broadcast_to(scene.chosen[:, None], anchors.shape)
-        around = jax.nn.relu(self.patch(self._patches(scene, places)))
+        patches = self._patches(scene, places)
+        flat_patches = patches.reshape(*patches.shape[:2], -1).astype(jnp.float32)
+        around = jax.nn.relu(self.patch(flat_patches))
         given = self.offset_units(
             jnp.concatenate([anchors, commanded, around], axis=-1)
         )
@@ -182,13 +194,17 @@ class Aim(nnx.Module):
         line = jnp.round(places)[..., None] + step  # [F, N, 2, 2 * reach + 1]
         inside = (line >= 0) & (line < self.resolution)
         allowed = inside[..., 1, :, None] & inside[..., 0, None, :]
+        if scene.forbidden is not None:
+            legal = allowed & self._legal(scene.forbidden, patches, places, line)
+            some = legal.any((-2, -1), keepdims=True)
+            allowed = jnp.where(some, legal, allowed)
         flat = allowed.reshape(*allowed.shape[:2], -1)
         return jax.nn.log_softmax(
             jnp.where(flat, self.offset(hidden), layers.MASKED), axis=-1
         )
 
     def _patches(self, scene: Scene, places: jax.Array) -> jax.Array:
-        """Returns the surroundings of places [F, N, 2], flat: [F, N, cells * planes]."""
+        """Returns the surroundings of places [F, N, 2], bool [F, N, rows, columns, planes]."""
         margin, side = self.margin, 2 * self.margin + 1
         corners = jnp.floor(places * self.scale).astype(
             jnp.int32
@@ -206,8 +222,31 @@ class Aim(nnx.Module):
             return jax.vmap(one)(corners)
 
         planes = jnp.concatenate([scene.planes, self._unit_planes(scene)], axis=-1)
-        patches = jax.vmap(cut)(planes, corners).astype(jnp.float32)
-        return patches.reshape(*patches.shape[:2], -1)
+        return jax.vmap(cut)(planes, corners)
+
+    def _legal(
+        self,
+        forbidden: jax.Array,
+        patches: jax.Array,
+        places: jax.Array,
+        line: jax.Array,
+    ) -> jax.Array:
+        """Returns which offsets lead to ground that is not forbidden, bool [F, N, rows, columns].
+
+        line: [F, N, 2, 2 * reach + 1], the cells of the grid that the offsets lead to.
+        """
+        planes, still = patches[..., :-_UNIT_PLANES], patches[..., -_UNIT_PLANES]
+        around = ~_spread(~planes, 1)
+        near = [_spread(still[..., None], distance) for distance in states.NEAR]
+        features = jnp.concatenate([planes, around, *near], axis=-1)
+        never_one = (features & forbidden[:, None, None, None, :, 1]).any(-1)
+        never_zero = (~features & forbidden[:, None, None, None, :, 0]).any(-1)
+        legal = ~(never_one | never_zero)
+        # From the grid's cells to those of the patch.
+        cells = jnp.floor(line * self.scale) - jnp.floor(places * self.scale)[..., None]
+        index = jnp.clip(cells.astype(jnp.int32) + self.margin, 0, 2 * self.margin)
+        rows = jnp.take_along_axis(legal, index[..., 1, :, None], axis=2)
+        return jnp.take_along_axis(rows, index[..., 0, None, :], axis=3)
 
     def _unit_planes(self, scene: Scene) -> jax.Array:
         """Returns where units are that have orders, and that have none: [F, side, side, 2]."""
@@ -222,3 +261,18 @@ class Aim(nnx.Module):
             return empty.at[cells].max(kinds, mode="drop")
 
         return jax.vmap(draw)(flat, kinds).reshape(-1, side, side, _UNIT_PLANES)
+
+
+def _spread(planes: jax.Array, distance: int) -> jax.Array:
+    """Returns where planes [..., rows, columns, P] are set within a distance in both axes."""
+    for axis in (-3, -2):
+        size = planes.shape[axis]
+        edge = [(0, 0)] * planes.ndim
+        edge[axis] = (distance, distance)
+        padded = jnp.pad(planes, edge)
+        shifts = [
+            jax.lax.slice_in_dim(padded, k, k + size, axis=planes.ndim + axis)
+            for k in range(2 * distance + 1)
+        ]
+        planes = functools.reduce(jnp.logical_or, shifts)
+    return planes

@@ -31,6 +31,8 @@ class CompactConfig:
             that a clone learns to repeat itself.
         minimap: whether the minimap's planes are an input of the vector stream. An anchor's
             surroundings are seen in any case.
+        legal_actions: whether what was never done in the training games is masked
+            (`legal`). Without it, the policy is the paper's.
         memory: "none", "lstm" or "transformer" (`networks.memory`).
         memory_length: past steps that the memory attends to; only for "transformer".
         compute: "float32" or "bfloat16": in what observations are encoded, as in the other
@@ -55,6 +57,7 @@ class CompactConfig:
     tag_weight: float = 20.0
     previous_action: bool = False
     minimap: bool = False
+    legal_actions: bool = False
     memory: str = "none"
     memory_length: int = 16
     compute: str = "float32"

@@ -88,12 +88,16 @@ class CompactNetwork(nnx.Module):
         vector = self.vector_norm(vector)
         # Any number will do that depends on the frame alone.
         turn = frames["game_loop"] + frames["player"].sum(-1)
+        standing = None
+        if self.config.legal_actions:
+            standing = self.policy.legal.standing(frames, known)
         return CompactLatent(
             vector=vector,
             units=self.unit_stream.given(units, vector),
             facts=known,
             planes=aim.surroundings(frames, self.settings),
             turn=jnp.abs(turn),
+            standing=standing,
         )
 
     def unroll(

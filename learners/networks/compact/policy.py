@@ -10,10 +10,11 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from starmill.learners.networks import layers, policy, temperatures
-from starmill.learners.networks.compact import selection
+from starmill.learners.networks import layers, policy, scoring, temperatures
+from starmill.learners.networks.compact import aim, selection
 from starmill.learners.networks.compact.aim import Aim, Scene
 from starmill.learners.networks.compact.config import CompactConfig
+from starmill.learners.networks.compact.legal import LegalActions, Standing
 from starmill.learners.networks.compact.selection import Related, Selection
 from starmill.learners.networks.compact.unit_stream import Facts
 from starmill.learners.networks.sampler import Sampler
@@ -38,6 +39,7 @@ class CompactLatent(NamedTuple):
         facts: what is plain to see of the units.
         planes: bool [F, side, side, planes], what an anchor's surroundings are cut from.
         turn: int32 [F], a number that varies between frames.
+        standing: what decides which actions are legal; None if all are.
     """
 
     vector: jax.Array
@@ -45,6 +47,7 @@ class CompactLatent(NamedTuple):
     facts: Facts
     planes: jax.Array
     turn: jax.Array
+    standing: Standing | None = None
 
 
 class _Choice(NamedTuple):
@@ -87,6 +90,16 @@ class CompactPolicy(nnx.Module, Sampler[CompactLatent]):
         self.selection = Selection(
             vector=vector, unit=unit, functions=functions, rngs=rngs
         )
+        if config.legal_actions:
+            takes = policy.argument_table(settings).T.tolist()
+            self.legal = LegalActions(
+                settings,
+                len(aim.planes_of(settings)),
+                (
+                    tuple(takes[ARGUMENTS.index("unit_tags")]),
+                    tuple(takes[ARGUMENTS.index("target_unit_tag")]),
+                ),
+            )
         self.aim = Aim(
             settings,
             vector=vector,
@@ -101,7 +114,7 @@ class CompactPolicy(nnx.Module, Sampler[CompactLatent]):
         )
 
     def function_logits(self, vector: jax.Array) -> jax.Array:
-        """Returns the logits of `function` from latents [..., D]."""
+        """Returns the logits of `function` from latents [..., D], legal or not."""
         return self.heads["function"](vector)
 
     def delay_logits(self, vector: jax.Array, function: jax.Array) -> jax.Array:
@@ -116,10 +129,11 @@ class CompactPolicy(nnx.Module, Sampler[CompactLatent]):
         return vector + self.embeds["delay"](delay_index(delay))
 
     def function_delay_log_probs(
-        self, vector: jax.Array, action: Action
+        self, vector: jax.Array, action: Action, legal: jax.Array | None = None
     ) -> tuple[jax.Array, jax.Array]:
         """Returns the log-probabilities of the given function and delay, [...] each."""
-        function = _log_prob(self.function_logits(vector), action["function"])
+        logits = scoring.legal_only(self.function_logits(vector), legal)
+        function = _log_prob(logits, action["function"])
         delays = self.delay_logits(vector, action["function"])
         return function, _log_prob(delays, delay_index(action["delay"]))
 
@@ -138,29 +152,37 @@ class CompactPolicy(nnx.Module, Sampler[CompactLatent]):
         present = self.present(function)
         delays = self.delay_logits(latent.vector, function)
         choices = {
-            "function": _choice(self.function_logits(latent.vector), function),
+            "function": _choice(
+                scoring.legal_only(
+                    self.function_logits(latent.vector), scoring.legal_functions(latent)
+                ),
+                function,
+            ),
             "delay": _choice(delays, delay_index(action["delay"])),
         }
         context = self.embed(latent.vector, function, action["delay"])
         for name in self.names:
             choices[name] = _choice(self.heads[name](context), action[name])
             context += self.embeds[name](action[name]) * present[name][:, None]
-        given = selection.members(action["unit_tags"], facts, latent.turn)
+        own = self._commandable(function, latent)
+        given = selection.members(action["unit_tags"], own, latent.turn)
         commanded = present["unit_tags"] & (given.total > 0)
         heads = self.selection
-        first = heads.first_logits(context, function, latent.units, facts)
+        first = heads.first_logits(context, function, latent.units, own)
         related = heads.relate(
             context, function, latent.units, facts, given.first, commanded
         )
         choices["unit_tags"] = _Choice(
-            *selection.log_prob(first, related.also, facts, given), given.total > 0
+            *selection.log_prob(first, related.also, own, given), given.total > 0
         )
-        target = jnp.where(facts.valid, related.target, layers.MASKED)
+        target = jnp.where(
+            self._targetable(function, latent), related.target, layers.MASKED
+        )
         is_target = facts.numbers == action["target_unit_tag"][:, None]
         # A target among the rows that are not looked at is impossible.
         row = jnp.where(is_target.any(-1), is_target.argmax(-1), -1)
         choices["target_unit_tag"] = _choice(target, row)
-        scene = self._scene(context, latent, given.first, commanded, related)
+        scene = self._scene(context, function, latent, given.first, commanded, related)
         cell = jnp.clip(action["world"], 0, self.cells - 1)
         world, is_likeliest = self.aim.log_prob(scene, cell)
         anchor = self.aim.anchor_logits(scene)
@@ -193,40 +215,63 @@ class CompactPolicy(nnx.Module, Sampler[CompactLatent]):
             context += self.embeds[name](action[name]) * present[name][:, None]
         heads, facts, units = self.selection, latent.facts, latent.units
         first_key, others_key = jax.random.split(keys["unit_tags"])
+        own = self._commandable(function, latent)
         first = heads.sample_first(
-            context, function, units, facts, first_key, each["unit_tags"]
+            context, function, units, own, first_key, each["unit_tags"]
         )
         commanded = present["unit_tags"] & facts.own.any(-1)
         related = heads.relate(context, function, units, facts, first, commanded)
         given = selection.sample_others(
-            related.also, facts, first, others_key, each["unit_tags"]
+            related.also, own, first, others_key, each["unit_tags"]
         )
         tags = selection.tags_of(given.rows, facts, self.slots, self.end)
         empty = jnp.where(function == 0, 0, self.end)[:, None]
         action["unit_tags"] = jnp.where(present["unit_tags"][:, None], tags, empty)
         target = layers.choose(
             keys["target_unit_tag"],
-            jnp.where(facts.valid, related.target, layers.MASKED),
+            jnp.where(
+                self._targetable(function, latent), related.target, layers.MASKED
+            ),
             each["target_unit_tag"],
         )
         target = jnp.take_along_axis(facts.numbers, target[:, None], axis=1)[:, 0]
         action["target_unit_tag"] = jnp.where(present["target_unit_tag"], target, 0)
-        scene = self._scene(context, latent, first, commanded, related)
+        scene = self._scene(context, function, latent, first, commanded, related)
         world = self.aim.sample(scene, keys["world"], each["world"])
         action["world"] = jnp.where(present["world"], world, 0)
         return action
 
-    @staticmethod
+    def _commandable(self, function: jax.Array, latent: CompactLatent) -> Facts:
+        """Returns the facts with only those units as own ones that the function may command."""
+        facts, standing = latent.facts, latent.standing
+        if standing is None:
+            return facts
+        return facts._replace(own=self.legal.commandable(function, standing, facts))
+
+    def _targetable(self, function: jax.Array, latent: CompactLatent) -> jax.Array:
+        if latent.standing is None:
+            return latent.facts.valid
+        return self.legal.targetable(function, latent.standing, latent.facts)
+
     def _scene(
+        self,
         context: jax.Array,
+        function: jax.Array,
         latent: CompactLatent,
         first: jax.Array,
         commanded: jax.Array,
         related: Related,
     ) -> Scene:
         chosen = selection.picked(latent.units, first) * commanded[:, None]
+        is_free = latent.standing is None
         return Scene(
-            context, chosen, related.anchor, latent.units, latent.facts, latent.planes
+            context,
+            chosen,
+            related.anchor,
+            latent.units,
+            latent.facts,
+            latent.planes,
+            None if is_free else self.legal.ground(function),
         )
 
 

@@ -96,7 +96,9 @@ def _scene(network, latent, action):
     related = heads.selection.relate(
         context, action["function"], latent.units, latent.facts, given.first, commanded
     )
-    return heads._scene(context, latent, given.first, commanded, related)
+    return heads._scene(
+        context, action["function"], latent, given.first, commanded, related
+    )
 
 
 def test_the_probabilities_of_all_target_points_add_up_to_one(latent):

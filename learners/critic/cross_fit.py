@@ -1,0 +1,102 @@
+"""Values of steps from models that did not see the step's game.
+
+In: `Steps`. Out: `Values`. Games are dealt into folds. The values of a fold's games are the mean of models
+that learned from all other folds. When they stop is found before, by leaving out one more fold at a time
+and predicting it. An advantage against such a value cannot be memorised noise of the game itself.
+"""
+
+import hashlib
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from starmill.learners.critic.inputs import Steps
+from starmill.learners.critic.model import Model, ModelConfig, errors_of_looks, fit
+from starmill.schema import errors
+
+FOLDS = 5
+# Steps of an episode that are learned from: neighbours tell little more.
+PER_EPISODE = 40
+# Models whose mean is a value. They differ in their random numbers.
+MEMBERS = 4
+
+
+class Values(NamedTuple):
+    """What cross-fitting gives.
+
+    Attributes:
+        values: float32 [S], the expected outcome of each step.
+        looks: by fold, when its models were stopped.
+        models: by fold, the models that gave its values.
+    """
+
+    values: NDArray[np.float32]
+    looks: list[int]
+    models: list[list[Model]]
+
+
+def folds(replay_ids: list[str], count: int = FOLDS) -> NDArray[np.int64]:
+    """Returns each game's fold, which depends on its id alone."""
+    digests = [hashlib.sha256(f"critic 1:{name}".encode()) for name in replay_ids]
+    places = [int.from_bytes(digest.digest()[:8], "big") for digest in digests]
+    return np.array([place % count for place in places])
+
+
+def chosen_steps(steps: Steps, seed: int) -> NDArray[np.int64]:
+    """Returns the rows that are learned from: at most PER_EPISODE of each episode."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for start, end in zip(steps.starts[:-1], steps.starts[1:], strict=True):
+        count = min(PER_EPISODE, end - start)
+        rows.append(start + np.sort(rng.choice(end - start, count, replace=False)))
+    return np.concatenate(rows)
+
+
+def cross_fit(
+    steps: Steps,
+    fold: NDArray[np.int64],
+    config: ModelConfig | None = None,
+    *,
+    seed: int = 0,
+) -> Values:
+    """Returns the values of all steps; `fold` [games] says in which fold each game is."""
+    config = config or ModelConfig()
+    count = int(fold.max()) + 1
+    rows = chosen_steps(steps, seed)
+    where = fold[steps.game]
+    sizes = [int((where[rows] == k).sum()) for k in range(count)]
+    if count < 3 or min(sizes) == 0:
+        raise errors.ConfigError(
+            f"critic: expected games in each of at least 3 folds, found steps {sizes}"
+        )
+    values = np.zeros(len(where), np.float32)
+    looks, models = [], []
+
+    def part(
+        keep: NDArray[np.bool_],
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        return steps.inputs[rows[keep]], steps.outcome[rows[keep]]
+
+    dealt = where[rows]
+    for held in range(count):
+        curves = [
+            errors_of_looks(
+                part((dealt != held) & (dealt != stop)),
+                part(dealt == stop),
+                config,
+                seed,
+            )
+            for stop in range(count)
+            if stop != held
+        ]
+        looks.append(int(np.mean(curves, axis=0).argmin()) + 1)
+        members = [
+            fit(part(dealt != held), config, seed * MEMBERS + member, looks[-1])
+            for member in range(MEMBERS)
+        ]
+        unseen = where == held
+        inputs = steps.inputs[unseen]
+        values[unseen] = np.mean([model.values(inputs) for model in members], axis=0)
+        models.append(members)
+    return Values(values, looks, models)
