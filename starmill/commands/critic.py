@@ -7,6 +7,7 @@ from pathlib import Path
 from starmill.learners import columns
 from starmill.learners.algorithms import oac
 from starmill.learners.critic import calibration, cross_fit, inputs
+from starmill.learners.critic.model import ModelConfig
 from starmill.schema import errors, storage
 from starmill.schema.loader import dataset
 
@@ -27,6 +28,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", required=True, type=Path, metavar="FILE.npz")
     parser.add_argument("--seed", type=int, default=0, help="of everything random (0)")
     parser.add_argument(
+        "--looks",
+        type=int,
+        default=ModelConfig().looks,
+        help=f"most looks at other games, every {ModelConfig().updates} updates "
+        f"({ModelConfig().looks})",
+    )
+    parser.add_argument(
         "--overwrite", action="store_true", help="replace the file if it exists"
     )
 
@@ -38,7 +46,12 @@ def run(args: argparse.Namespace) -> int:
     data = dataset.open_dataset(args.dataset).filter(split="train")
     steps = inputs.read(data)
     games = sorted(set(data.table.column("replay_id").to_pylist()))
-    result = cross_fit.cross_fit(steps, cross_fit.folds(games), seed=args.seed)
+    result = cross_fit.cross_fit(
+        steps,
+        cross_fit.folds(games),
+        ModelConfig(looks=args.looks),
+        seed=args.seed,
+    )
     measured = calibration.measure(result.values, steps.outcome, steps.loop)
     values = columns.of_dataset(data, {oac.VALUES: result.values})
     columns.write(args.out, values)

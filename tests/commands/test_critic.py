@@ -19,7 +19,7 @@ def data(tmp_path_factory):
 
 def test_it_writes_values_and_says_how_good_they_are(data, tmp_path, capsys):
     out = tmp_path / "critic.npz"
-    command = ["critic", "--dataset", data.url, "--out", str(out)]
+    command = ["critic", "--dataset", data.url, "--out", str(out), "--looks", "2"]
     assert cli.main(command) == 0
     train = data.filter(split="train")
     text = capsys.readouterr().out

@@ -80,7 +80,7 @@ def test_a_run_trains_heads_alone_and_uses_given_values(data, start, tmp_path):
     )
     moved = {
         part: max(
-            float(np.abs(a - b).max())
+            float(np.abs(np.asarray(a) - np.asarray(b)).max())
             for a, b in zip(
                 jax.tree.leaves(from_bc[part]),
                 jax.tree.leaves(from_oac[part]),
