@@ -27,11 +27,13 @@ class Values(NamedTuple):
 
     Attributes:
         values: float32 [S], the expected outcome of each step.
+        used: bool [I], the inputs that the models take.
         looks: by fold, when its models were stopped.
         models: by fold, the models that gave its values.
     """
 
     values: NDArray[np.float32]
+    used: NDArray[np.bool_]
     looks: list[int]
     models: list[list[Model]]
 
@@ -70,13 +72,16 @@ def cross_fit(
         raise errors.ConfigError(
             f"critic: expected games in each of at least 3 folds, found steps {sizes}"
         )
+    # The same inputs for all models, so that their updates are compiled once.
+    used = (steps.inputs[rows] > 0).mean(0) > config.rare
+    inputs = steps.inputs[:, used]
     values = np.zeros(len(where), np.float32)
     looks, models = [], []
 
     def part(
         keep: NDArray[np.bool_],
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        return steps.inputs[rows[keep]], steps.outcome[rows[keep]]
+        return inputs[rows[keep]], steps.outcome[rows[keep]]
 
     dealt = where[rows]
     for held in range(count):
@@ -96,7 +101,8 @@ def cross_fit(
             for member in range(MEMBERS)
         ]
         unseen = where == held
-        inputs = steps.inputs[unseen]
-        values[unseen] = np.mean([model.values(inputs) for model in members], axis=0)
+        values[unseen] = np.mean(
+            [model.values(inputs[unseen]) for model in members], axis=0
+        )
         models.append(members)
-    return Values(values, looks, models)
+    return Values(values, used, looks, models)

@@ -123,11 +123,10 @@ def _looks(
     mean, deviation = inputs.mean(0), inputs.std(0)
     usual = (deviation > 0) & ((inputs > 0).mean(0) > config.rare)
     scale = np.where(usual, 1 / np.maximum(deviation, 1e-3), 0)
-    scaled = (inputs[:, usual] - mean[usual]) * scale[usual]
-    scaled = np.clip(scaled, -_FAR, _FAR).astype(np.float32)
+    scaled = np.clip((inputs - mean) * scale, -_FAR, _FAR).astype(np.float32)
     rng = np.random.default_rng([seed, len(inputs)])
     weights: Weights = {
-        "first": jnp.asarray(_normal(rng, scaled.shape[1], config.hidden)),
+        "first": jnp.asarray(_normal(rng, inputs.shape[1], config.hidden)),
         "first_bias": jnp.zeros(config.hidden),
         "second": jnp.zeros(config.hidden),
         "second_bias": jnp.asarray(outcomes.mean()),
@@ -145,9 +144,6 @@ def _looks(
             config,
         )
         arrays = {name: np.asarray(value) for name, value in weights.items()}
-        first = np.zeros((inputs.shape[1], config.hidden), np.float32)
-        first[usual] = arrays["first"]
-        arrays["first"] = first
         yield Model(mean.astype(np.float32), scale.astype(np.float32), arrays)
 
 
