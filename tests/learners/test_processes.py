@@ -115,7 +115,7 @@ def test_two_processes_survive_a_kill_and_give_the_result_of_one(data, tmp_path)
     alone, together = tmp_path / "alone", tmp_path / "together"
     run = small_agents.run("bc", **CHANGES)
     training.train(run, data, alone)
-    codes, texts = _run(data, together, 2, kill_at=5, heartbeat=15)
+    codes, texts = _run(data, together, 2, kill_at=5, heartbeat=40)
     assert codes[1] == -9
     assert codes[0] not in (0, -9), texts[0]
     assert "another" in texts[0], texts[0]
