@@ -180,10 +180,6 @@ def _say_so() -> None:
 class _KernelLibrary(JITCodeLibrary):
     """The intermediate code of one kernel, without that of the kernels it calls."""
 
-    def add_llvm_module(self, module: Any) -> None:
-        """Adds code as it is; entries optimise it."""
-        self._final_module.link_in(module)
-
     def finalize(self) -> None:
         """Marks the code as complete."""
         self._finalized = True
