@@ -170,8 +170,16 @@ class Index:
             # One row group after another: a reader of all of them holds on to those it has read.
             for group in range(file.num_row_groups):
                 stored = [name for name in columns if name in names]
+                rows = 0
                 for batch in file.iter_batches(_BATCH_ROWS, [group], stored):
+                    rows += batch.num_rows
                     yield _checked(_with_new_columns(batch, columns), self.url)
+                stated = file.metadata.row_group(group).num_rows
+                if rows != stated:
+                    raise errors.FormatError(
+                        f"{self.url}: row group {group}: expected {stated} rows as the file "
+                        f"states, found {rows} in columns {stored}"
+                    )
         except (pa.ArrowException, OSError, UnicodeDecodeError, OverflowError) as error:
             raise errors.FormatError(
                 f"{self.url}: expected Parquet: {error}"
