@@ -3,7 +3,8 @@
 In: units of replays (`inputs.sources`). Out: an index as `schema.replay_index` defines it.
 Each unit becomes a part file, which is written atomically and named by a digest of its inputs.
 A run that is repeated skips the parts that exist. At the end one worker joins the parts in
-order. Only the names of parts travel through Beam.
+order. The units are in a file beside the parts (`inputs.unit_list`), so only places in it and the
+names of parts travel through Beam, and the job's graph does not grow with the number of replays.
 """
 
 import dataclasses
@@ -21,7 +22,7 @@ from apache_beam.metrics.metric import Metrics
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from starmill.engines.replays import replay_file
-from starmill.pipelines.inputs import packs, sources
+from starmill.pipelines.inputs import packs, sources, unit_list
 from starmill.schema import errors, replay_index, storage
 from starmill.schema.reasons import RejectReason
 from starmill.schema.replay_row import ReplayRow
@@ -29,7 +30,7 @@ from starmill.schema.selection import Selection
 
 # Goes into the name of every part. Raise it when the rows of the same file change.
 FORMAT = 2
-PART_NAME = re.compile(r"[0-9a-f]{32}\.parquet")
+_PART_NAME = re.compile(r"[0-9a-f]{32}\.parquet")
 # Rows in memory while the index is written.
 _ROWS_PER_GROUP = 32768
 _COPY_BYTES = 1 << 20
@@ -71,6 +72,11 @@ def digest(inputs: sources.Sources, settings: IndexSettings) -> str:
     fingerprint = settings.fingerprint()
     names = [part_name(unit, fingerprint) for unit in inputs.units]
     return hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
+
+
+def is_part(name: str) -> bool:
+    """Returns whether a folder of parts can have this file: a part, or the list of units."""
+    return _PART_NAME.fullmatch(name) is not None or unit_list.is_name(name)
 
 
 def part_name(unit: sources.Unit, fingerprint: str) -> str:
@@ -138,17 +144,30 @@ def _row(
     )
 
 
-class IndexUnit(beam.DoFn):
-    """(number, Unit) -> (number, part's name); writes the part."""
+class ListUnits(beam.DoFn):
+    """Name of the list of units -> where each of them is."""
 
-    def __init__(self, folder: str, settings: IndexSettings) -> None:
+    def __init__(self, folder: str) -> None:
         self._folder = folder
+
+    def process(self, name: str) -> Iterator[unit_list.Place]:
+        """Yields the places of all units."""
+        yield from unit_list.places(self._folder, name)
+
+
+class IndexUnit(beam.DoFn):
+    """Place of a unit -> (number, part's name); writes the part."""
+
+    def __init__(self, folder: str, units: str, settings: IndexSettings) -> None:
+        self._folder = folder
+        self._units = units
         self._settings = settings
         self._fingerprint = settings.fingerprint()
 
-    def process(self, element: tuple[int, sources.Unit]) -> Iterator[tuple[int, str]]:
+    def process(self, element: unit_list.Place) -> Iterator[tuple[int, str]]:
         """Writes one part, unless it exists."""
-        number, unit = element
+        place = unit_list.Place(*element)
+        unit = unit_list.read(self._folder, self._units, place)
         name = part_name(unit, self._fingerprint)
         address = storage.join(self._folder, name)
         if storage.exists(address):
@@ -159,7 +178,7 @@ class IndexUnit(beam.DoFn):
             body = io.BytesIO()
             pq.write_table(table, body, compression="zstd")
             storage.write(address, body.getvalue())
-        yield number, name
+        yield place.number, name
 
 
 class JoinParts(beam.DoFn):
@@ -220,23 +239,40 @@ def run(
         folder: where the parts go; the one of `parts_folder` if it is None.
     """
     folder = folder or parts_folder(out)
+    units = unit_list.write(folder, inputs.units)
     with beam.Pipeline(
         options=options or PipelineOptions(["--runner=FnApiRunner"])
-    ) as p:
-        _ = (
-            p
-            | "ListUnits" >> beam.Create(list(enumerate(inputs.units)))
-            | "SpreadUnits" >> beam.Reshuffle()
-            | "IndexUnits" >> beam.ParDo(IndexUnit(folder, settings))
-            | "NameParts" >> beam.WithKeys(None)
-            | "GroupNames" >> beam.GroupByKey()
-            | "JoinParts" >> beam.ParDo(JoinParts(folder, out))
-        )
+    ) as pipeline:
+        build(pipeline, units, out, settings, folder)
+
+
+def build(
+    pipeline: beam.Pipeline, units: str, out: str, settings: IndexSettings, folder: str
+) -> None:
+    """Adds the job's stages to a pipeline.
+
+    Args:
+        pipeline: of Beam.
+        units: name of the list of units, which is in the folder.
+        out: path or URL of the index.
+        settings: how rows are made.
+        folder: where the parts go.
+    """
+    _ = (
+        pipeline
+        | "NameList" >> beam.Create([units])  # str
+        | "ListUnits" >> beam.ParDo(ListUnits(folder))  # Place
+        | "SpreadUnits" >> beam.Reshuffle()
+        | "IndexUnits" >> beam.ParDo(IndexUnit(folder, units, settings))  # (int, str)
+        | "NameParts" >> beam.WithKeys(None)
+        | "GroupNames" >> beam.GroupByKey()
+        | "JoinParts" >> beam.ParDo(JoinParts(folder, out))
+    )
 
 
 def remove_parts(out: str) -> None:
     """Deletes the parts of an index, once it is complete."""
     storage.remove(
         parts_folder(out),
-        lambda name: PART_NAME.fullmatch(storage.temporary_target(name) or name),
+        lambda name: is_part(storage.temporary_target(name) or name),
     )

@@ -252,7 +252,7 @@ def _is_work(name: str) -> bool:
         is_ours = name == _JOB or any(p.fullmatch(name) for p in patterns)
         return is_ours or packets.is_name(name)
     if folder == _INDEX_PARTS:
-        return index.PART_NAME.fullmatch(rest) is not None
+        return index.is_part(rest)
     if match := _SHARD.fullmatch(name) or _MARK.fullmatch(name):
         return shards.is_shard_name(match[1])
     match = _PART.fullmatch(name) or _TABLES.fullmatch(name)

@@ -1,4 +1,7 @@
-"""Selecting and planning five million replays, and reading a plan and a pack: memory and requests."""
+"""Indexing, selecting and planning five million replays, and reading a plan and a pack.
+
+Measured are memory, requests and the size of the job's graph.
+"""
 
 import dataclasses
 import hashlib
@@ -6,12 +9,13 @@ import os
 import zipfile
 from pathlib import Path
 
+import apache_beam as beam
 import numpy as np
 
 from perf.row import Row
 from perf.scale import bounds, counted_store, synthetic_index
 from starmill.pipelines import index, plan, stages
-from starmill.pipelines.inputs import sources
+from starmill.pipelines.inputs import sources, unit_list
 from starmill.pipelines.planning import census, packets
 from starmill.schema import replay_index, selection, storage
 
@@ -22,6 +26,42 @@ ROWS = int(os.environ.get("STARMILL_SCALE_ROWS", synthetic_index.ROWS))
 
 def _index() -> Path:
     return synthetic_index.cached(bounds.folder(), ROWS)
+
+
+def _hash(number: int) -> str:
+    return hashlib.sha256(str(number).encode()).hexdigest()
+
+
+def index_graph() -> list[Row]:
+    """Measures the graph of the job that indexes loose files in an object store."""
+    folder = counted_store.address(bounds.folder() / f"units-{ROWS}")
+    of_a_unit = sources.REPLAYS_PER_UNIT
+    units = [
+        sources.Unit(
+            files=tuple(
+                # Named by a hash, as in packs: such names cannot be compressed.
+                f"s3://bucket/replays/{_hash(number)}.SC2Replay"
+                for number in range(begin, min(begin + of_a_unit, ROWS))
+            ),
+            digest=_hash(begin),
+        )
+        for begin in range(0, ROWS, of_a_unit)
+    ]
+    counted_store.COUNTS.clear()
+    began = bounds.core_seconds()
+    name = unit_list.write(folder, units)
+    seconds = bounds.core_seconds() - began
+    counts = dict(counted_store.COUNTS)
+    pipeline = beam.Pipeline()
+    settings = index.IndexSettings(selection=selection.PRESETS["unplugged"])
+    index.build(pipeline, name, "s3://bucket/index.parquet", settings, folder)
+    what = f"index {ROWS:,} loose files"
+    size = pipeline.to_runner_api().ByteSize()
+    return [
+        bounds.at_most(f"{what}: the job's graph", "bytes", size, 1e6),
+        bounds.at_most(f"{what}: list of units", "MB", counts["put_bytes"] / 1e6, None),
+        bounds.at_most(f"{what}: core seconds to write the list", "s", seconds, None),
+    ]
 
 
 def select() -> list[Row]:

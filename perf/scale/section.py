@@ -18,6 +18,7 @@ from perf.scale import bounds
 # MODULE:FUNCTION of this folder; in the order of the data's path. Names that begin alike run with
 # `STARMILL_SCALE=planning` alone.
 MEASUREMENTS: list[str] = [
+    "planning:index_graph",
     "planning:select",
     "planning:make",
     "planning:read",

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import apache_beam as beam
 import duckdb
 import fsspec
 import pandas as pd
@@ -16,7 +17,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from starmill import cli
 from starmill.pipelines import index
-from starmill.pipelines.inputs import sources
+from starmill.pipelines.inputs import sources, unit_list
 from starmill.schema import errors, replay_index, selection, storage
 from starmill.schema.replay_row import COLUMNS
 from tests import replay_factory as factory
@@ -114,6 +115,29 @@ def test_the_same_inputs_give_the_same_bytes(folder: Path, tmp_path: Path) -> No
     first = (tmp_path / "0.parquet").read_bytes()
     assert (tmp_path / "1.parquet").read_bytes() == first
     assert (tmp_path / "2.parquet").read_bytes() == first
+
+
+def _graph_bytes(folder: Path, units: int) -> int:
+    """Returns the size of the job's graph for units of 512 loose files."""
+    found = [
+        sources.Unit(
+            files=tuple(f"s3://bucket/{n}/{i:064x}.SC2Replay" for i in range(512)),
+            digest=f"{n:064x}",
+        )
+        for n in range(units)
+    ]
+    name = unit_list.write(str(folder), found)
+    pipeline = beam.Pipeline()
+    settings = index.IndexSettings(selection=selection.PRESETS["unplugged"])
+    index.build(pipeline, name, "s3://bucket/index.parquet", settings, str(folder))
+    return int(pipeline.to_runner_api().ByteSize())
+
+
+def test_the_graph_has_the_same_size_whatever_the_number_of_replays(tmp_path):
+    sizes = [_graph_bytes(tmp_path, units) for units in (1, 100)]
+    # The graph has compressed pickles, whose lengths differ by a few bytes.
+    assert abs(sizes[0] - sizes[1]) < 100
+    assert sizes[0] < 100_000  # Dataflow refuses 10 MB
 
 
 @pytest.mark.slow

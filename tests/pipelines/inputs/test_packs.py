@@ -300,7 +300,9 @@ def test_a_job_does_not_hold_the_password(tmp_path, monkeypatch, kind):
     )
     assert PASSWORD.encode() not in pickle.dumps(stage)
     settings = index.IndexSettings(password=source)
-    assert PASSWORD.encode() not in pickle.dumps(index.IndexUnit("folder", settings))
+    assert PASSWORD.encode() not in pickle.dumps(
+        index.IndexUnit("folder", "units", settings)
+    )
     assert packs._read_password(pickle.loads(pickle.dumps(source))) == PASSWORD
 
 
