@@ -18,6 +18,7 @@ Names with digests keep lists of replays apart, even if a process that was belie
 still writes.
 """
 
+import concurrent.futures
 import contextlib
 import dataclasses
 import json
@@ -37,7 +38,10 @@ _SHARD = re.compile(r"shards/(.+)-[0-9a-f]{16}\.(json|parquet)")
 _TABLES = re.compile(r"tables/[a-z]+-\d{5}-[0-9a-f]{16}\.parquet")
 _MARK = re.compile(r"done/(.+)-[0-9a-f]{16}/\d+")
 _SUMMARY = re.compile(r"summary-[0-9a-f]{16}\.json")
+_PARTS = re.compile(r"[0-9a-f]{2}")
 _PART = re.compile(r"parts/([0-9a-f]{2})/\1[0-9a-f]{62}\.(part|quarantine\.json)")
+# Folders of parts that are emptied at a time. Each takes a few requests, one after the other.
+_EMPTIED_AT_ONCE = 16
 # Failures that may not happen again: the game was missing, or the machine was too slow.
 _WORTH_ANOTHER_RUN = frozenset(
     {
@@ -239,8 +243,25 @@ def _has_results(work: str) -> bool:
 
 
 def remove(work: str) -> None:
-    """Deletes what builds write to a work folder, and the folder if nothing else is in it."""
+    """Deletes what builds write to a work folder, and the folder if nothing else is in it.
+
+    An object store deletes a thousand files with one request. The folders of parts go one by one,
+    so the names of a few of them are in memory, not those of all parts.
+    """
+    # fsspec's files in memory are not safe with threads.
+    if not storage.is_local(work) and not work.startswith("memory://"):
+        parts = parts_folder(work)
+        names = [name for name in storage.names(parts) if _PARTS.fullmatch(name)]
+        with concurrent.futures.ThreadPoolExecutor(_EMPTIED_AT_ONCE) as executor:
+            for _ in executor.map(lambda name: _remove_parts(work, name), names):
+                pass
     storage.remove(work, _is_work)
+
+
+def _remove_parts(work: str, name: str) -> None:
+    """Deletes the parts of one of the folders of parts."""
+    folder = storage.join(parts_folder(work), name)
+    storage.remove(folder, lambda file: _is_work(f"parts/{name}/{file}"))
 
 
 def _is_work(name: str) -> bool:

@@ -31,6 +31,8 @@ _Result = TypeVar("_Result")
 _TEMPORARY = re.compile(r"(.+)\.\d+\.tmp", re.DOTALL)
 # Files of unknown length are read in pieces of so many bytes.
 _PIECE_BYTES = 1 << 24
+# Object stores delete many files with one request: S3 a thousand.
+_DELETED_AT_ONCE = 1000
 ATTEMPTS = 5
 FIRST_WAIT_SECONDS = 0.1
 # Another attempt does not help against these errors.
@@ -309,9 +311,11 @@ def remove(folder: str, is_ours: Callable[[str], object]) -> None:
     names = [str(file).removeprefix(root + "/") for file in files]
     ours = [name for name in names if is_ours(name)]
     if not is_local(folder):
-        if ours:
-            doomed = [f"{root}/{name}" for name in ours]
-            retry(lambda: filesystem.rm(doomed), f"deleting from {folder}")
+        for begin in range(0, len(ours), _DELETED_AT_ONCE):
+            some = ours[begin : begin + _DELETED_AT_ONCE]
+            _delete_all(filesystem, [f"{root}/{name}" for name in some], folder)
+        # The listing would stay in memory.
+        filesystem.invalidate_cache(path)
         if not folder.startswith("memory://"):
             return  # object stores have no folders
     for name in ours if is_local(folder) else ():
@@ -320,6 +324,10 @@ def remove(folder: str, is_ours: Callable[[str], object]) -> None:
     for parent in sorted(parents, key=len, reverse=True):
         with contextlib.suppress(OSError):  # not empty, or gone already
             filesystem.rmdir(f"{root}/{parent}".rstrip("/"))
+
+
+def _delete_all(filesystem: Any, paths: list[str], folder: str) -> None:
+    retry(lambda: filesystem.rm(paths), f"deleting from {folder}")
 
 
 def _parents(name: str) -> Iterator[str]:

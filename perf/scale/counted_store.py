@@ -6,6 +6,7 @@ writes, lists, looks at or deletes is one request, as on S3. Knows nothing of da
 """
 
 import collections
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ from fsspec.spec import AbstractFileSystem
 
 # Requests by kind (get, put, head, list, delete), and bytes as get_bytes and put_bytes.
 COUNTS: collections.Counter[str] = collections.Counter()
+_LOCK = threading.Lock()
 # S3 deletes and lists a thousand names a request.
 _PAGE = 1000
 
@@ -50,9 +52,10 @@ class CountedFileSystem(AbstractFileSystem):  # type: ignore[misc]  # untyped
         self._files = LocalFileSystem(auto_mkdir=True)
 
     def _count(self, kind: str, size_bytes: int = 0, times: int = 1) -> None:
-        COUNTS[kind] += times
-        if size_bytes:
-            COUNTS[f"{kind}_bytes"] += size_bytes
+        with _LOCK:
+            COUNTS[kind] += times
+            if size_bytes:
+                COUNTS[f"{kind}_bytes"] += size_bytes
         if self.round_trip_seconds:
             time.sleep(self.round_trip_seconds * times)
 

@@ -1,4 +1,6 @@
-"""Finishing 22,000 shards with 2.8 million episodes: memory, and requests of the launcher.
+"""Finishing 22,000 shards with 2.8 million episodes, and deleting the parts of 1.4 million replays.
+
+Measured are memory, and requests of the launcher.
 
 The rows are random, and as long as those of ladder games. Workers merge groups of shards; one group
 is merged here, and the others are written as workers leave them.
@@ -14,13 +16,14 @@ import pyarrow as pa
 
 from perf.row import Row
 from perf.scale import bounds, counted_store, synthetic_index
-from starmill.pipelines import output_folder
+from starmill.pipelines import output_folder, work_folder
 from starmill.pipelines.joining import finishing, joining
 from starmill.pipelines.work_folder import Target
 from starmill.schema import assembly, manifest, settings, shards, storage, table
 
 SHARDS = int(os.environ.get("STARMILL_SCALE_SHARDS", "22000"))
 EPISODES_OF_A_SHARD = 128
+PARTS = SHARDS * EPISODES_OF_A_SHARD // 2  # a part has both sides of a replay
 _CHUNKS = 45  # of 32 steps: the length of a ladder game
 _MOST_MB = 1000.0
 _MOST_REQUESTS = 1000.0
@@ -153,4 +156,31 @@ def finish() -> list[Row]:
         bounds.at_most(f"write tables of {what}: memory of a worker", "MB", writing, _MOST_MB),
         bounds.at_most(f"write tables of {what}: core seconds", "s", seconds, None),
         bounds.at_most(f"list of shards in {manifest.NAME}", "MB", size / 1e6, None),
+    ]  # fmt: skip
+
+
+def remove() -> list[Row]:
+    """Measures how the launcher deletes the parts of a finished build."""
+    work = bounds.folder() / f"remove-{PARTS}"
+    for number in range(256):
+        folder = work / f"parts/{number:02x}"
+        folder.mkdir(parents=True)
+        for part in range(number, PARTS, 256):
+            (folder / f"{number:02x}{part:062x}.part").touch()
+    counted_store.COUNTS.clear()
+    bounds.reset_peak()
+    began = bounds.core_seconds()
+    work_folder.remove(counted_store.address(work))
+    memory, seconds = bounds.peak_mb(), bounds.core_seconds() - began
+    left = sum(path.is_file() for path in work.rglob("*"))
+    if left:
+        raise SystemExit(f"perf: {left:,} parts were not deleted")
+    what = f"delete {PARTS:,} parts"
+    # A folder's list and its deletion are a request for each thousand names.
+    of_a_folder = -(-PARTS // 256_000)
+    return [
+        bounds.at_most(f"{what}: requests", "requests", counted_store.requests(),
+                       2.0 * 256 * of_a_folder + 4),
+        bounds.at_most(f"{what}: memory of the launcher", "MB", memory, _MOST_MB),
+        bounds.at_most(f"{what}: core seconds", "s", seconds, None),
     ]  # fmt: skip

@@ -24,6 +24,7 @@ MEASUREMENTS: list[str] = [
     "planning:read",
     "planning:pack",
     "finishing:finish",
+    "finishing:remove",
     "reading:opening",
     "reading:windows",
     "reading:round_trips",

@@ -4,10 +4,12 @@ import itertools
 
 import pytest
 
+from perf.scale import counted_store
 from starmill.pipelines import episode_maker, plan, work_folder
 from starmill.pipelines.joining import joining
 from starmill.pipelines.planning import packets
 from starmill.schema import codec, errors, replay_row, shards, storage, table
+from tests import s3_server
 from tests.factories import records
 
 JOB = {"name": "demo", "version": "1.0.0", "starmill": "0.1.0"}
@@ -142,6 +144,51 @@ def test_only_what_builds_write_is_deleted(work):
     work_folder.remove(work)
     assert [name for name in ours if storage.exists(f"{work}/{name}")] == []
     assert [name for name in foreign if not storage.exists(f"{work}/{name}")] == []
+
+
+def test_an_object_store_deletes_parts_by_the_thousand(tmp_path):
+    parts = tmp_path / "work/parts"
+    for folder, count in (("ab", 2_500), ("cd", 10)):
+        (parts / folder).mkdir(parents=True)
+        for number in range(count):
+            (parts / folder / f"{folder}{number:062x}.part").touch()
+    (parts / "ab/notes.txt").touch()
+    (tmp_path / "work/job.json").touch()
+    counted_store.COUNTS.clear()
+    work_folder.remove(counted_store.address(tmp_path / "work"))
+    files = [path for path in (tmp_path / "work").rglob("*") if path.is_file()]
+    assert files == [parts / "ab/notes.txt"]
+    # 2,500 parts, 10 parts, and the rest.
+    assert counted_store.COUNTS["delete"] == 3 + 1 + 1
+    # The folders of parts, what is in each of them, and what is left.
+    assert counted_store.COUNTS["list"] == 1 + 3 + 1 + 1
+    assert counted_store.requests() == 11
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_s3_loses_what_builds_wrote_in_few_requests():
+    with s3_server.running() as (url, faults):
+        work = f"{url}/work"
+        work_folder.claim(work, JOB)
+        for seed in range(40):
+            work_folder.write_result(work, records.replay_id(seed), result(seed))
+        storage.write(f"{work}/notes.txt", b"x")
+        storage.write(f"{work}/parts/00/notes.txt", b"x")
+        folders = {records.replay_id(seed)[:2] for seed in range(40)} | {"00"}
+        faults.requests = 0
+        faults.errors = 2
+        work_folder.remove(work)
+        requests = faults.requests
+        storage.filesystem_of.cache_clear()
+        filesystem, path = storage.filesystem_of(work)
+        filesystem.invalidate_cache()
+        left = sorted(
+            str(file).removeprefix(f"{path}/") for file in filesystem.find(path)
+        )
+        assert left == ["notes.txt", "parts/00/notes.txt"]
+        # Each folder is listed and emptied; so is the rest. Two requests failed.
+        assert requests <= 2 * (len(folders) + 2) + 2
 
 
 def test_a_folder_without_files_of_others_goes_altogether(work):
