@@ -11,7 +11,6 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 from apache_beam.runners.runner import PipelineState
 
@@ -313,7 +312,7 @@ def _run_beam(
 ) -> dict[str, int]:
     """Runs the job and returns its counters."""
     beam_options = PipelineOptions(list(options))
-    pipeline = beam.Pipeline(options=beam_options)
+    pipeline = local_runner.new_pipeline(beam_options)
     on_dataflow = "Dataflow" in (beam_options.view_as(StandardOptions).runner or "")
     stages.build(
         pipeline,

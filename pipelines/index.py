@@ -22,6 +22,7 @@ from apache_beam.metrics.metric import Metrics
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from starmill.engines.replays import replay_file
+from starmill.pipelines import local_runner
 from starmill.pipelines.inputs import packs, sources, unit_list
 from starmill.schema import errors, replay_index, storage
 from starmill.schema.reasons import RejectReason
@@ -240,8 +241,8 @@ def run(
     """
     folder = folder or parts_folder(out)
     units = unit_list.write(folder, inputs.units)
-    with beam.Pipeline(
-        options=options or PipelineOptions(["--runner=FnApiRunner"])
+    with local_runner.new_pipeline(
+        options or PipelineOptions(["--runner=FnApiRunner"])
     ) as pipeline:
         build(pipeline, units, out, settings, folder)
 

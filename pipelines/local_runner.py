@@ -3,15 +3,28 @@
 Beam's local runner waits forever for a worker process that was killed. It only raises in a
 background thread. This module turns that into `WorkerLost` in the main thread, so that the
 command can start again; it skips what is finished.
+
+Beam also waits for its workers after an interrupt, and they may be waiting for it. So `LocalRunner`
+runs the job on a thread: the main thread ends the workers and goes on. The workers themselves
+ignore interrupts.
 """
 
+import concurrent.futures
 import contextlib
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
+from typing import Any, NoReturn
+
+from apache_beam import pipeline as beam_pipeline
+from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
+from apache_beam.portability import python_urns
+from apache_beam.portability.api import beam_runner_api_pb2
+from apache_beam.runners.portability.fn_api_runner import fn_runner, worker_handlers
 
 from starmill.schema import errors
 
@@ -19,10 +32,86 @@ from starmill.schema import errors
 _DIED = "Worker subprocess exited with return code"
 # Python processes that inherit it do not import from the folder that they are started in.
 SAFE_PATH = "PYTHONSAFEPATH"
+# In front of a worker's command line. What a shell ignores, the program that it becomes ignores.
+_IGNORING_INTERRUPTS = b"trap '' INT; exec "
+_WORKER = b"sdk_worker_main"
+_LOCAL = "FnApiRunner"
+# For so long, Beam's threads may start workers that they had begun to start.
+_LATE_ROUNDS, _LATE_SECONDS = 50, 0.1
 
 
 class WorkerLost(errors.StarmillError):
     """A worker process on this machine died. The job can start again."""
+
+
+class LocalRunner(fn_runner.FnApiRunner):  # type: ignore[misc]  # Beam has no types
+    """Beam's runner on this machine, which an interrupt ends at any moment."""
+
+    def run_via_runner_api(
+        self, pipeline_proto: beam_runner_api_pb2.Pipeline, options: PipelineOptions
+    ) -> Any:
+        """Runs the job to its end; on an interrupt, kills the worker processes first."""
+        environments = pipeline_proto.components.environments.values()
+        in_processes = False
+        for environment in environments:
+            if environment.urn == python_urns.SUBPROCESS_SDK:
+                environment.payload = _IGNORING_INTERRUPTS + environment.payload
+                in_processes = True
+        run = super().run_via_runner_api
+        if not in_processes:
+            return run(pipeline_proto, options)
+        outcome: concurrent.futures.Future[Any] = concurrent.futures.Future()
+
+        def work() -> None:
+            try:
+                outcome.set_result(run(pipeline_proto, options))
+            except BaseException as error:  # noqa: BLE001  # the main thread raises it
+                outcome.set_exception(error)
+
+        job = threading.Thread(target=work, daemon=True, name="job")
+        job.start()
+        try:
+            return outcome.result()
+        except (KeyboardInterrupt, WorkerLost):
+            _ignore_ends_of_workers()
+            _end_workers()
+            threading.Thread(target=_end_late_workers, args=(job,), daemon=True).start()
+            raise
+
+
+def _end_late_workers(job: threading.Thread) -> None:
+    """Ends the workers that Beam's threads were about to start; the job waits for them."""
+    for _ in range(_LATE_ROUNDS):
+        if job.is_alive():
+            time.sleep(_LATE_SECONDS)
+            _end_workers()
+
+
+def _end_workers() -> None:
+    for pid in _descendants(os.getpid()):
+        with contextlib.suppress(OSError):
+            if _WORKER in Path(f"/proc/{pid}/cmdline").read_bytes():
+                for process in [pid, *_descendants(pid)]:
+                    _kill(process)
+
+
+def _ignore_ends_of_workers() -> None:
+    """Lets Beam's threads no longer report that their workers ended."""
+    report = threading.excepthook
+
+    def hook(args: threading.ExceptHookArgs) -> None:
+        if _DIED not in str(args.exc_value):
+            report(args)
+
+    threading.excepthook = hook
+
+
+def new_pipeline(options: PipelineOptions) -> beam_pipeline.Pipeline:
+    """Returns an empty pipeline for the runner that the options name."""
+    is_local = options.view_as(StandardOptions).runner == _LOCAL
+    return beam_pipeline.Pipeline(
+        runner=LocalRunner() if is_local else None, options=options
+    )
 
 
 @contextlib.contextmanager
@@ -62,8 +151,9 @@ def watched() -> Iterator[None]:
             before_hook(args)
 
     def on_signal(number: int, frame: FrameType | None) -> None:
-        # Ctrl-C reaches the whole process group. A worker that died of it means that the
-        # user wants to stop, even if this process has not seen its own signal yet.
+        # Ctrl-C reaches the whole process group, and a worker's shell ignores it only a moment
+        # after its start. A worker that died of it means that the user wants to stop, even if
+        # this process has not seen its own signal yet.
         if any(text.endswith(f"code {-signal.SIGINT}") for text in reports):
             raise KeyboardInterrupt
         raise WorkerLost(reports[-1] if reports else "a worker process died")
@@ -74,7 +164,9 @@ def watched() -> Iterator[None]:
     try:
         yield
     finally:
-        threading.excepthook = before_hook
+        # After an interrupt, a hook over ours ignores the ends of workers.
+        if threading.excepthook is on_thread_error:
+            threading.excepthook = before_hook
         signal.signal(signal.SIGUSR1, before_signal)
 
 
@@ -83,9 +175,21 @@ def end_children() -> None:
 
     Each worker's spawner then ends the worker's games.
     """
+    _ignore_ends_of_workers()
     for pid in _descendants(os.getpid()):
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, signal.SIGKILL)
+        _kill(pid)
+
+
+def _kill(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def exit_at_once(code: int) -> NoReturn:
+    """Ends this process and its workers. A normal exit would wait for Beam's threads."""
+    worker_handlers.SUBPROCESS_LOCK.acquire()  # no thread starts another worker
+    end_children()
+    os._exit(code)
 
 
 def _descendants(pid: int) -> list[int]:

@@ -59,6 +59,8 @@ _CONTEXT = {
     "subField": "cr:subField",
     "transform": "cr:transform",
 }
+# They begin an HTML element, a cell of a table, a link, code, or an escaped character.
+_MARKUP = frozenset("<>&|[]`\\")
 _CITATION = (
     "Mathieu et al., AlphaStar Unplugged: Large-Scale Offline Reinforcement Learning, 2023, "
     "arXiv:2308.03526"
@@ -76,7 +78,8 @@ def readme(content: manifest.Manifest) -> bytes:
         f"{content.episodes:,} episodes (one player's side of a game each) of "
         f"{content.replays:,} {_game(content.engine)} replays, {content.steps:,} steps, "
         f"{content.size_bytes:,} bytes.",
-        f"Played by: **{content.engine}**. Made by starmill {content.starmill}.",
+        f"Played by: **{_plain(content.engine)}**. Made by starmill "
+        f"{_plain(content.starmill)}.",
         "",
         "```python",
         "import starmill",
@@ -102,7 +105,9 @@ def readme(content: manifest.Manifest) -> bytes:
         ("outcomes", "by_outcome"),
         ("game versions", "by_game_version"),
     ):
-        counts = ", ".join(f"{name}: {count:,}" for name, count in numbers[key].items())
+        counts = ", ".join(
+            f"{_plain(name)}: {count:,}" for name, count in numbers[key].items()
+        )
         lines.append(f"| {title} | {counts} |")
     lines += ["", "## Arrays of a step", "", "| key | dtype | shape | meaning |"]
     lines.append("|---|---|---|---|")
@@ -121,6 +126,17 @@ def readme(content: manifest.Manifest) -> bytes:
         "",
     ]
     return "\n".join(lines).encode()
+
+
+def _plain(name: str) -> str:
+    """Returns a name from a replay as Markdown and HTML show it, without taking it for theirs.
+
+    Replays name their maps, and anyone can make a replay. Ordinary names stay as they are.
+    """
+    name = " ".join(name.split())
+    return "".join(
+        f"&#{ord(letter)};" if letter in _MARKUP else letter for letter in name
+    )
 
 
 def _front_matter(content: manifest.Manifest) -> list[str]:

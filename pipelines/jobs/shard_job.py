@@ -76,7 +76,7 @@ def run(work: Work, count: int, *, options: Sequence[str], folder: str) -> list[
     if not count:
         return []
     url = storage.join(folder, f"_results-{uuid.uuid4().hex}.json")
-    pipeline = beam.Pipeline(options=PipelineOptions(list(options)))
+    pipeline = local_runner.new_pipeline(PipelineOptions(list(options)))
     build(pipeline, work, count, url)
     try:
         with (

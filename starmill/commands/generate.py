@@ -206,11 +206,11 @@ def run(args: argparse.Namespace) -> int:
         local_runner.end_children()
         _start_again(args, error)
     except KeyboardInterrupt:
-        # A normal exit would wait for Beam's threads. Games end with their workers.
+        # Games end with their workers.
         local_runner.end_children()
         print("interrupted; run the same command again to continue", file=sys.stderr)
         sys.stderr.flush()
-        os._exit(130)
+        local_runner.exit_at_once(130)
     return _print_outcome(args, request, outcome)
 
 

@@ -3,6 +3,7 @@
 import argparse
 import collections
 import dataclasses
+import logging
 
 from apache_beam.options.pipeline_options import PipelineOptions
 
@@ -102,6 +103,7 @@ def run(args: argparse.Namespace) -> int:
             "some packs are encrypted: pass --pack-password, and --accept-license if you "
             f"accept the license at {_LICENSE}"
         )
+    logging.getLogger("apache_beam").setLevel(logging.CRITICAL)
     folder = index.parts_folder(args.out)
     fingerprint = settings.fingerprint()
     replays = {

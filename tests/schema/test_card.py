@@ -1,5 +1,6 @@
 """The dataset card: the code that it shows runs on the dataset that it describes."""
 
+import html
 import re
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from starmill import open_dataset
+from starmill.schema import manifest
 from tests.factories import small_agents
 
 
@@ -60,3 +62,32 @@ def test_hugging_face_opens_the_folder(folder, tmp_path, monkeypatch):
     assert set(table["episode_id"]) == {
         episode.meta.episode_id for episode in open_dataset(folder)
     }
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["<img src=x onerror=alert(1)>", "a | b", "[a](http://b.example)", "`a`", "&lt;"],
+)
+def test_a_name_from_a_replay_stays_text(tmp_path, name):
+    """No element, cell, link or code comes of a map's name, and it is shown as it is."""
+    small_agents.write_dataset(tmp_path, map_name=name)
+    card = (tmp_path / "README.md").read_text("utf-8")
+    (line,) = [line for line in card.splitlines() if line.startswith("| maps |")]
+    assert not set("<>[]`") & set(line)
+    assert line.count("|") == 3
+    assert html.unescape(line) == f"| maps | {name}: 8 |"
+
+
+def test_a_line_break_in_a_name_begins_no_line(tmp_path):
+    small_agents.write_dataset(tmp_path, map_name="a\n\n# b")
+    card = (tmp_path / "README.md").read_text("utf-8")
+    assert "| maps | a # b: 8 |" in card.splitlines()
+
+
+def test_ordinary_names_stay_as_they_are(tmp_path):
+    small_agents.write_dataset(tmp_path, map_name="King's Cove LE (4.9_x)")
+    assert manifest.read(str(tmp_path)).statistics["by_map"] == {
+        "King's Cove LE (4.9_x)": 8
+    }
+    card = (tmp_path / "README.md").read_text("utf-8")
+    assert "| maps | King's Cove LE (4.9_x): 8 |" in card

@@ -2,6 +2,8 @@ import hashlib
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ import pytest
 import starmill
 from starmill.schema import episode, errors
 from starmill.schema.loader import batches, samplers
+from tests.conftest import ROOT
 from tests.factories import records
 from tests.factories.datasets import LIGHT, assert_equal_batches, batches_of
 
@@ -225,6 +228,18 @@ def test_a_worker_that_dies_is_reported(opened):
         for _ in range(20):
             next(iterator)
     iterator.close()
+
+
+def test_a_worker_of_a_killed_reader_ends_without_a_word(folder):
+    """As when `train` is killed. The output ends once the worker, too, has ended."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.schema.loader.read_and_die", folder],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGKILL, "", "")
 
 
 def test_a_worker_error_reaches_the_reader(tmp_path):
