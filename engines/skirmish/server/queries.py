@@ -1,19 +1,23 @@
 """Answers to `query`: path lengths, what a unit can do, and whether a building fits.
 
 In: a game, the asking player, the request. Out: a ResponseQuery. Path lengths are measured on the
-coarse grid that the game's own pathfinding uses.
+coarse grid that the game's own pathfinding uses. Places are judged by what the player sees: an
+enemy building that it has not seen does not block one, and enemies that stand there do.
 """
 
+import contextlib
 import heapq
 from collections.abc import Iterator
 
 import numpy as np
 
 from starmill.converters.protos import query_pb2
-from starmill.engines.skirmish.observation import selection_panels
+from starmill.engines.skirmish.observation import selection_panels, visible_units
+from starmill.engines.skirmish.observation.visible_units import View
 from starmill.engines.skirmish.simulation import (
     action_results,
     entry_points,
+    records,
     rules,
 )
 from starmill.engines.skirmish.simulation.game import Game
@@ -48,9 +52,14 @@ def response(
         entry.abilities.extend(
             selection_panels.available(ability) for ability in abilities
         )
-    for place in request.placements:
-        code = _placement(game, player, place)
-        answer.placements.add(result=code)  # type: ignore[arg-type]  # the enum's numbers
+    if request.placements:
+        view = visible_units.player_view(
+            game, player, show_cloaked=False, show_burrowed=False
+        )
+        with _unseen_buildings_left_out(game, player, view):
+            for place in request.placements:
+                code = _placement(game, player, view, place)
+                answer.placements.add(result=code)  # type: ignore[arg-type]  # the enum's numbers
     return answer
 
 
@@ -59,7 +68,10 @@ def _rows(game: Game, tag: int) -> np.ndarray:
 
 
 def _placement(
-    game: Game, player: int, place: query_pb2.RequestQueryBuildingPlacement
+    game: Game,
+    player: int,
+    view: View,
+    place: query_pb2.RequestQueryBuildingPlacement,
 ) -> int:
     if not 0 < place.ability_id < rules.ABILITY_LIMIT:
         return action_results.NOT_SUPPORTED
@@ -68,7 +80,56 @@ def _placement(
     inside = 0.0 <= x < game.map.width and 0.0 <= y < game.map.height
     if not building or not inside:
         return action_results.CANT_BUILD_LOCATION_INVALID
-    return int(entry_points.placement_error(game.world.state, player, building, x, y))
+    code = int(entry_points.placement_error(game.world.state, player, building, x, y))
+    rule = rules.unit_rules()[building]
+    if code == action_results.SUCCESS and not rule["gas_mine"]:
+        size = int(rule["footprint"])
+        if _is_stood_on(view, size, _corner(size, x), _corner(size, y)):
+            return action_results.CANT_BUILD_LOCATION_INVALID
+    return code
+
+
+def _corner(size: int, centre: float) -> int:
+    """Returns the first cell of a building of this size whose centre is nearest to a point."""
+    return int(np.floor(centre - size / 2.0 + 0.5))
+
+
+def _is_stood_on(view: View, size: int, x0: int, y0: int) -> bool:
+    """Returns whether a unit that the player sees keeps a square of cells from being built on.
+
+    Visible enemies on the ground do, and the player's own sieged tanks. Its other units go away.
+    """
+    units = view.units
+    footprint = rules.unit_rules()["footprint"][units["unit_type"]]
+    tank = units["unit_type"] == rules.unit_id("SiegeTankSieged")
+    stays = tank & (view.alliance == visible_units.ALLIANCE_SELF)
+    stays |= view.alliance == visible_units.ALLIANCE_ENEMY
+    stays &= (view.display == visible_units.DISPLAY_VISIBLE) & (units["flying"] == 0)
+    dx = units["x"] - np.clip(units["x"], x0, x0 + size)
+    dy = units["y"] - np.clip(units["y"], y0, y0 + size)
+    near = dx * dx + dy * dy < units["radius"] ** 2
+    return bool((stays & (footprint == 0) & near).any())
+
+
+@contextlib.contextmanager
+def _unseen_buildings_left_out(game: Game, player: int, view: View) -> Iterator[None]:
+    """Frees the cells of enemy buildings that the player has not seen, until the block ends."""
+    units = game.world.units
+    size = rules.unit_rules()["footprint"][units["unit_type"]]
+    enemy = (units["owner"] != player) & (units["owner"] != records.OWNER_NEUTRAL)
+    unseen = enemy & (units["alive"] == 1) & (size > 0) & (units["flying"] == 0)
+    unseen &= ~np.isin(units["tag"], view.units["tag"])
+    occupied = game.world.occupied
+    before = occupied.copy()
+    for row in unseen.nonzero()[0]:
+        x0 = max(_corner(int(size[row]), units["x"][row]), 0)
+        y0 = max(_corner(int(size[row]), units["y"][row]), 0)
+        cells = occupied[y0 : y0 + size[row], x0 : x0 + size[row]]
+        cells &= ~np.array(records.OCCUPIED_BUILT, cells.dtype)
+    try:
+        yield
+    finally:
+        occupied[:] = before
 
 
 def _pathing(game: Game, question: query_pb2.RequestQueryPathing) -> float:

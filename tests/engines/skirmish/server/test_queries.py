@@ -4,6 +4,7 @@ import pytest
 from starmill.converters.protos import query_pb2
 from starmill.engines.skirmish.server import queries
 from starmill.engines.skirmish.simulation import action_results, entry_points, rules
+from starmill.engines.skirmish.simulation.game import Game
 from tests.factories import arena
 
 
@@ -87,6 +88,45 @@ def test_placements_say_whether_a_building_fits():
     assert results[1] not in (0, action_results.SUCCESS)
     invalid = action_results.CANT_BUILD_LOCATION_INVALID
     assert results[2:] == [invalid, action_results.NOT_SUPPORTED, invalid]
+
+
+def _hall_fits_at(game: Game, place: tuple[float, float]) -> bool:
+    request = query_pb2.RequestQuery()
+    question = request.placements.add(ability_id=rules.ability_id("Build_CommandCenter"))
+    question.target_pos.x, question.target_pos.y = place
+    (answer,) = queries.response(game, 1, request).placements
+    return answer.result == action_results.SUCCESS
+
+
+@pytest.mark.parametrize(
+    ("kind", "player", "watcher", "fits"),
+    [
+        ("Zealot", 2, None, True),
+        ("SupplyDepot", 2, None, True),
+        ("Zealot", 2, "Overlord", False),
+        ("SupplyDepot", 2, "Overlord", False),
+        ("DarkTemplar", 2, "Overlord", True),
+        ("DarkTemplar", 2, "Observer", False),
+        ("RoachBurrowed", 2, "Overlord", True),
+        ("RoachBurrowed", 2, "Observer", False),
+        ("Overlord", 2, "Overlord", True),
+        ("Zealot", 1, None, True),
+        ("SiegeTankSieged", 1, None, False),
+        ("SupplyDepot", 1, None, False),
+    ],
+)
+def test_places_are_judged_by_what_the_player_sees(kind, player, watcher, fits):
+    game = arena.new_game()
+    assert _hall_fits_at(game, arena.OPEN)
+    row = arena.put(game, kind, player, *arena.OPEN)
+    if watcher:
+        arena.put(game, watcher, 1, arena.OPEN[0] + 4.0, arena.OPEN[1])
+    arena.look(game)
+    before = game.state_digest()
+    assert _hall_fits_at(game, arena.OPEN) == fits
+    assert game.state_digest() == before  # questions change nothing
+    beside = (arena.OPEN[0] + 3.0 + arena.unit(game, row, "radius"), arena.OPEN[1])
+    assert _hall_fits_at(game, beside)
 
 
 def test_flying_units_go_straight():
