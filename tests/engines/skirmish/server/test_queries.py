@@ -92,7 +92,9 @@ def test_placements_say_whether_a_building_fits():
 
 def _hall_fits_at(game: Game, place: tuple[float, float]) -> bool:
     request = query_pb2.RequestQuery()
-    question = request.placements.add(ability_id=rules.ability_id("Build_CommandCenter"))
+    question = request.placements.add(
+        ability_id=rules.ability_id("Build_CommandCenter")
+    )
     question.target_pos.x, question.target_pos.y = place
     (answer,) = queries.response(game, 1, request).placements
     return answer.result == action_results.SUCCESS
