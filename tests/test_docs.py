@@ -102,6 +102,7 @@ def test_documented_commands_run(document, tmp_path):
 @pytest.mark.parametrize(
     ("page", "shown"),
     [
+        ("README.md", "(64, 512, "),
         ("docs/using-the-data.md", "(16, 64, 11)"),
         ("docs/train-in-20-lines.md", "loss "),
     ],
