@@ -37,7 +37,7 @@ from starmill.schema.game_constants import LOOPS_PER_MINUTE
 from starmill.schema.loader.dataset import Dataset
 from starmill.schema.settings import UNPLUGGED, ConverterSettings
 
-RESULTS, CONFIG = "results.csv", "evaluation.json"
+RESULTS, CONFIG = results.FILE, "evaluation.json"
 ADJUDICATED = "adjudicated.csv"
 # Episodes of a dataset that say how its players play: enough for means, and a minute to read.
 COMPARED_EPISODES = 200
@@ -311,7 +311,7 @@ def write_reports(
     if played.pairs:
         results.write_results(out / ADJUDICATED, played.rows)
     report.write_markdown(content, out / "report.md")
-    report.write_json(content, out / "report.json")
+    report.write_json(content, out / report.JSON)
     page.write_html(content, out / "report.html")
     evaluation_games.write_placeholders(out)
     return content

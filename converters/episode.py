@@ -6,7 +6,6 @@ is converted with the actions that the *next* observation reports, and its actio
 back through the converter, which moves the virtual camera and remembers the command.
 """
 
-import dataclasses
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 
 from starmill.converters import columns, protos, timing
 from starmill.converters.observation import Converter
-from starmill.schema import episode, errors
+from starmill.schema import errors
 from starmill.schema.settings import ConverterSettings
 
 Arrays = dict[str, NDArray[Any]]
@@ -133,26 +132,6 @@ def stack(steps: Iterable[Arrays]) -> Arrays:
             )
         out[key] = np.stack(arrays)
     return out
-
-
-def make_episode(
-    steps: Iterable[Arrays],
-    meta: episode.EpisodeMeta,
-    settings: ConverterSettings,
-) -> episode.InMemoryEpisode:
-    """Returns a checked episode of converted steps.
-
-    `meta.steps` and `meta.game_loops` are set from the steps. `reward`, `prev_delay` and
-    `step_type` follow from the outcome and the delays: `schema.episode.derived`.
-    """
-    arrays = stack(steps)
-    loops = arrays["game_loop"]
-    made = episode.InMemoryEpisode(
-        meta=dataclasses.replace(meta, steps=len(loops), game_loops=int(loops[-1])),
-        arrays=arrays,
-    )
-    made.check(settings)
-    return made
 
 
 def outcome(observation: bytes, player_id: int) -> int | None:

@@ -1,7 +1,7 @@
-"""Numbers for each step of a dataset that are not in it: a critic's values, a frozen encoder's latents.
+"""Extra numbers for each step of a dataset, such as a critic's values or a frozen encoder's latents.
 
-In: arrays with a row for every step of some episodes. Out: the rows that belong to a batch of the loader, to
-be read like its own arrays. A file holds a critic's values.
+In: arrays with a row for every step of some episodes. Out: the rows that belong to a batch of the loader,
+which are read like the batch's own arrays. A critic's values are kept in a file.
 Must not know: what the numbers mean, and how they were made.
 """
 

@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 
 from perf.row import Row
-from starmill.schema import assembly, codec, settings, shards
+from starmill.schema import settings
 from tests.factories import records
 
 # Of 437 MB, 336 are two wheels: llvmlite (179) and pyarrow (157).
@@ -80,21 +80,7 @@ def _cpu_seconds(code: str, cache: Path, *arguments: str) -> float:
 
 def _dataset(folder: Path) -> str:
     one = records.episode(0, steps=40, settings=settings.UNPLUGGED, outcome=1)
-    stored = shards.EpisodeRecords(
-        meta=one.meta, records=codec.encode(one.arrays, settings.UNPLUGGED)
-    )
-    entry, placed = shards.write_shard(
-        str(folder), shards.shard_name("train", 0, 1), [stored]
-    )
-    build = assembly.Build(
-        name="perf",
-        version="1.0.0",
-        engine="none",
-        settings=settings.UNPLUGGED,
-        selection={},
-        replay_ids=frozenset({one.meta.replay_id}),
-    )
-    assembly.finish(str(folder), build, [entry], placed)
+    records.dataset(str(folder), [one], settings=settings.UNPLUGGED)
     return str(folder)
 
 

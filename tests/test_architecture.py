@@ -192,6 +192,35 @@ def test_paths_named_in_documents_exist(document: Path) -> None:
             assert _exists(path), f"{document.name} names {path}, which does not exist"
 
 
+def _picture() -> dict[str, list[str]]:
+    """Returns the names in the boxes of the architecture's picture, by the room around them."""
+    svg = (ROOT / "docs" / "architecture.svg").read_text("utf-8")
+    boxes: dict[str, list[str]] = {}
+    for kind, text in re.findall(
+        r'class="(name|small)"(?: [^<>]*/><text)?[^<>]*>([^<>]+)<', svg
+    ):
+        if kind == "name":
+            room = text.rstrip("/")
+            boxes[room] = []
+        else:
+            boxes[room] += re.findall(r"\w+", text)
+    return boxes
+
+
+def test_the_picture_names_what_there_is() -> None:
+    boxes = _picture()
+    assert set(FOLDERS) < set(boxes)
+    assert min(len(boxes[folder]) for folder in FOLDERS) >= 5
+    for folder in FOLDERS:
+        for name in boxes[folder]:
+            inner = ROOT / folder / "skirmish" / name
+            assert _exists(f"{folder}/{name}") or inner.is_dir(), f"{folder}: {name}"
+    drawn = {folder: set(names) for folder, names in boxes.items()}
+    for folder in ("pipelines", "learners", "benchmark"):
+        rooms = {path.parent.name for path in (ROOT / folder).glob("*/__init__.py")}
+        assert rooms <= drawn[folder], f"not in the picture: {rooms - drawn[folder]}"
+
+
 def test_the_check_of_named_paths_can_fail() -> None:
     text = "`schema/{specs,none}.py`, `starmill.schema.nonsense`, `starmill.schema.specs.ArraySpec`"
     names = [path for named in _named_paths(text) for path in _braces(named)]

@@ -16,10 +16,10 @@ from starmill.benchmark.comparisons import page
 from starmill.benchmark.comparisons.page import Points, Sides
 from starmill.benchmark.ratings import results
 from starmill.benchmark.ratings.results import Result
+from starmill.benchmark.reports import report
 from starmill.schema import errors
 from starmill.schema.game_constants import LOOPS_PER_MINUTE
 
-_REPORT, _RESULTS = "report.json", "results.csv"
 # Numbers of `play` that are compared, with their digits.
 _PLAY = {
     "commands_per_minute": 0,
@@ -33,11 +33,6 @@ _PLAY = {
 }
 
 
-def is_evaluation(folder: Path) -> bool:
-    """Returns whether `starmill evaluate` wrote this folder and its report."""
-    return (folder / _REPORT).is_file() and (folder / _RESULTS).is_file()
-
-
 def render(first: Path, second: Path) -> str:
     """Returns the page."""
     names = [folder.resolve().name for folder in (first, second)]
@@ -45,7 +40,7 @@ def render(first: Path, second: Path) -> str:
         names = [str(first), str(second)]
     sides = Sides(names[0], names[1])
     a, b = _content(first), _content(second)
-    games = [results.read_results(folder / _RESULTS) for folder in (first, second)]
+    games = [results.read_results(folder / results.FILE) for folder in (first, second)]
     sections = [
         _warning(a, b),
         page.section(
@@ -80,13 +75,13 @@ def render(first: Path, second: Path) -> str:
 
 
 def _content(folder: Path) -> dict[str, Any]:
-    path = folder / _REPORT
+    path = folder / report.JSON
     try:
         content: dict[str, Any] = json.loads(path.read_text("utf-8"))
         missing = [key for key in ("agents", "anchor", "order", "win_rate", "about", "play")
                    if key not in content]  # fmt: skip
     except (OSError, ValueError, TypeError) as error:
-        raise errors.FormatError(f"{path}: not JSON: {error}") from error
+        raise errors.FormatError(f"{path}: expected JSON: {error}") from error
     if missing:
         raise errors.FormatError(
             f"{path}: expected a report as `starmill evaluate` writes it, found no {missing}; "

@@ -19,11 +19,6 @@ _AXES = ("update", "frames")
 _MOST_POINTS = 400
 
 
-def is_run(folder: Path) -> bool:
-    """Returns whether `starmill train` wrote this folder."""
-    return (folder / run_folder.RUN).is_file()
-
-
 def render(first: Path, second: Path | None = None) -> str:
     """Returns the page of two runs, or of one."""
     folders = [first] if second is None else [first, second]

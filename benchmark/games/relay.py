@@ -32,7 +32,7 @@ _ALLOWED = frozenset(
 )
 _MOST_MESSAGE_BYTES = 64 << 20
 _POLL_SECONDS = 0.05
-# Of connections that come and go as they should, nobody needs a line in the log.
+# Connections that open and close normally need no line in the log.
 _SILENT = logging.Logger("relay", logging.CRITICAL)
 _HANDLER_SECONDS = (
     10.0  # for the last request under way, once nobody waits for its answer

@@ -3,7 +3,7 @@
 In: a contestant, and an address of this machine at which games connect. Out: to each connection
 first the agent's settings, then an action for each observation. The agent is loaded and compiled
 once, however many workers play. Games that wait at the same time are served together, up to the
-agent's number of lanes; nobody waits for others to come. An action depends on its own game alone.
+agent's number of lanes; no game waits for more games to join. An action depends on its own game alone.
 Must not know: who connects, and what becomes of the actions.
 """
 
@@ -28,7 +28,7 @@ from starmill.schema.settings import ConverterSettings
 _LOG = logging.getLogger(__name__)
 # Connections that may wait to be accepted while the agent is loaded.
 _BACKLOG = 128
-# One thread for each call: calls run beside each other, and a single thread adds numbers in a
+# One thread for each call: calls run in parallel, and a single thread adds numbers in a
 # fixed order. JAX reads this variable when it is first imported.
 _XLA_FLAGS = "--xla_cpu_multi_thread_eigen=false"
 
@@ -94,7 +94,7 @@ def use_one_thread() -> None:
 def serve(contestant: Contestant, address: str, threads: int) -> None:
     """Serves an agent until the parent process ends; then deletes the address's folder.
 
-    threads: calls of an agent with one lane that may run beside each other.
+    threads: calls of an agent with one lane that may run in parallel.
     """
     # Ctrl-C reaches the whole process group, but the parent decides when this process ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -102,7 +102,7 @@ def serve(contestant: Contestant, address: str, threads: int) -> None:
         lambda: shutil.rmtree(Path(address).parent, ignore_errors=True)
     )
     use_one_thread()
-    # Listens before the agent is loaded, so that who connects early waits in line.
+    # Listens before the agent is loaded, so that early connections wait in the queue.
     with Listener(address, backlog=_BACKLOG) as listener:
         hello: Hello
         try:
@@ -148,7 +148,7 @@ def _receive(
 
 
 def _act(actor: Actor, turns: "queue.SimpleQueue[_Waiting]") -> None:
-    """Answers turns for ever, as many at a time as wait and as the agent has lanes."""
+    """Answers turns forever: all that wait, up to the agent's number of lanes at a time."""
     while True:
         group = [turns.get()]
         while len(group) < actor.lanes:
@@ -182,7 +182,7 @@ def answers(actor: Actor, group: list[_Waiting]) -> list[Answer]:
 
 
 def _send(connection: Connection, answer: Hello | Answer) -> None:
-    # Who left does not miss the answer.
+    # A game that has left does not need the answer.
     try:
         connection.send(answer)
     except OSError:

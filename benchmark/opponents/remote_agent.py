@@ -1,8 +1,8 @@
 """An agent that acts in another process (`acting_server`), seen from a worker that plays.
 
 In: an address. Out: an `Agent`, with the actions that the same agent would choose in this process.
-No wait is without end: a process that does not listen, answer or live is an AgentLost, and the next
-game connects anew. Must not know: how the agent decides, and who starts its process.
+Every wait has a limit: AgentLost is raised if the process does not listen, does not answer or has died,
+and the next game connects again. Must not know: how the agent decides, and who starts its process.
 """
 
 import dataclasses
@@ -33,7 +33,7 @@ class Patience:
 
 
 class RemoteAgent:
-    """See `schema.agent.Agent`, `JudgingAgent` and `PredictingAgent`."""
+    """Plays one side of a game: an `Agent`, `JudgingAgent` and `PredictingAgent`."""
 
     def __init__(
         self, name: str, address: str, patience: Patience | None = None

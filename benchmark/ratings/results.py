@@ -18,6 +18,7 @@ from typing import Self
 from starmill.benchmark.ratings import winrates
 from starmill.schema import errors, storage
 
+FILE = "results.csv"  # in the folder of an evaluation
 REQUIRED = ("home", "away", "home_race", "away_race", "outcome")
 _OUTCOMES = {"1": 1, "+1": 1, "1.0": 1, "0": 0, "0.0": 0, "-0": 0, "-1": -1, "-1.0": -1}
 _SHOWN = 10  # problems listed before "and N more"

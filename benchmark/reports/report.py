@@ -26,6 +26,8 @@ from starmill.benchmark.reports.play import Play
 from starmill.schema import storage
 from starmill.schema.game_constants import LOOPS_PER_MINUTE, RACES
 
+JSON = "report.json"  # in the folder of an evaluation
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Report:

@@ -19,7 +19,6 @@ from starmill.pipelines.viewing.viewer import Game
 from starmill.schema import errors, storage
 from starmill.schema.game_constants import LOOPS_PER_MINUTE
 
-RESULTS = "results.csv"
 _PLACEHOLDER = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
@@ -36,14 +35,9 @@ max-width: 44em; padding: 0 20px; }} code {{ overflow-wrap: anywhere; }}</style>
 _OUTCOMES = {1: "won", 0: "drew", -1: "lost"}
 
 
-def is_evaluation(folder: Path) -> bool:
-    """Returns whether `starmill evaluate` wrote this folder."""
-    return (folder / RESULTS).is_file()
-
-
 def rows(folder: Path) -> list[Result]:
     """Returns the games of an evaluation that have a replay, sorted by name."""
-    every = results.read_results(folder / RESULTS)
+    every = results.read_results(folder / results.FILE)
     return sorted((row for row in every if row.replay), key=lambda row: row.game)
 
 

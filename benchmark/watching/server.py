@@ -52,7 +52,7 @@ def open_server(pages: Pages, port: int = 0) -> http.server.ThreadingHTTPServer:
             _answer(self, pages)
 
         def log_message(self, format: str, *args: Any) -> None:
-            """Logs nothing: the reader has the browser."""
+            """Logs nothing: the browser shows all errors."""
 
     try:
         return http.server.ThreadingHTTPServer((HOST, port), Handler)

@@ -1,6 +1,6 @@
-"""What is counted from the training games before a run begins.
+"""Statistics of the training games, counted before a run begins.
 
-Enters: a dataset's training episodes. Leaves: how much steps weigh by their function, and which actions
-were ever done.
-Must not know: networks, losses, and any game's rules. What is not in the data is not known here.
+Enters: a dataset's training episodes. Leaves: a weight of each function, and tables of the actions
+that players never do.
+Must not know: networks, losses, and any game's rules. Everything comes from the data.
 """

@@ -1,8 +1,8 @@
-"""Which actions were ever done: counted from training games, and from nothing else.
+"""Counts which actions players do, and makes tables of those that they never do.
 
-In: a dataset's training episodes. Out: tables by function (`states.shapes`), which forbid what players
-never or hardly ever do: commanding a type of unit in a certain state, having less than a price, building
-on a certain ground. A game's rules show in such counts, so that none need be known here.
+In: a dataset's training episodes. Out: tables by function (`states.shapes`) of what players never or
+hardly ever do: command a type of unit in a certain state, act with less than a price in the bank, or
+build on certain ground. A game's rules show in such counts, so this module does not need to know them.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -21,13 +21,13 @@ from starmill.schema.settings import ConverterSettings
 
 Tables = dict[str, NDArray[np.float32]]
 
-# Among a function's uses, what is rarer than this never occurs: games have accidents.
+# What is rarer than this share of a function's uses counts as never: accidents happen.
 RARE = 0.002
 # A type of unit is needed if it is there in all but this share of the uses.
 EXCEPTIONS = 0.005
 # At most this share of the uses is below a floor, or on forbidden ground.
 BELOW, ODD_GROUND = 0.02, 0.03
-# A floor counts only if this share of the other steps is below it. What one always has is no price.
+# A floor counts only if this share of all steps is below it: what players always have is no price.
 ELSEWHERE = 0.1
 # A floor of supply counts only for functions that use supply up in this share of their uses.
 USING_SUPPLY = 0.3
@@ -168,12 +168,12 @@ class _Counter:
             "floors": self._floors(enough),
             "ground": (ground & is_known).reshape(self._functions, -1),
         }
-        # What was never used at all has no race.
+        # A function that was never used says nothing about races.
         tables["races"] = tables["races"] | (self._uses == 0)[:, None]
         return {name: table.astype(np.float32) for name, table in tables.items()}
 
     def _floors(self, enough: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """Returns the least that players have, where it is more than at many other steps."""
+        """Returns the least that players have, where many other steps have less."""
         floors = np.zeros((self._functions, states.BANK))
         banks = {f: np.array(rows, float) for f, rows in enumerate(self._banks) if rows}
         for function in np.flatnonzero(enough):

@@ -1,14 +1,16 @@
-"""The states of units, and the ground, by which legal actions are told from others.
+"""The states of units and of the ground that distinguish legal actions from others.
 
 In: rows of units and planes, as numpy's or JAX's arrays. Out: numbers of states, and the names and
-shapes of the tables that say which of them an action takes. A state is only what is plain to see of any
-unit: whether it is finished, has orders, has energy. No type of unit is treated differently.
+shapes of the tables that say which states an action allows. A state holds only what any unit shows:
+whether it is finished, has orders, has energy. All types of units are treated alike.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
-# The last axis of a table of types, with room for those that the game may add.
+# Values of raw_units' alliance.
+OWN, NEUTRAL, ENEMY = 1, 3, 4
+# Types of units, with room for those that the game may add: the last axis of tables of types.
 TYPES = 272
 RACES = 5
 # Of a commanded unit: unfinished, or finished with 0, 1 or more orders.
@@ -17,12 +19,11 @@ COMMANDED = 4
 ENERGIES, ENERGY_STEP = 4, 25
 # Of a target: own, own with a buff, neutral, and others.
 TARGETED = 4
-# What a player needs of his own: minerals, vespene and free supply.
+# What a player spends: minerals, vespene and free supply.
 BANK = 3
-# Units without orders within so many cells of a target point.
+# Distances, in cells, within which a target point is near a unit without orders.
 NEAR = (0, 1, 2)
 
-_OWN, _NEUTRAL = 1, 3
 _FINISHED = 100
 
 
@@ -34,7 +35,7 @@ def commanded(units: Any, column: Mapping[str, int]) -> Any:
 
 
 def energies(units: Any, column: Mapping[str, int]) -> Any:
-    """Returns the step of each unit's energy, [..., U]; the last step has no end."""
+    """Returns the step of each unit's energy, [..., U]; the last step is open-ended."""
     energy = units[..., column["energy"]]
     return sum((energy >= ENERGY_STEP * k) * 1 for k in range(1, ENERGIES))
 
@@ -42,7 +43,7 @@ def energies(units: Any, column: Mapping[str, int]) -> Any:
 def targeted(units: Any, column: Mapping[str, int]) -> Any:
     """Returns the state of each unit as a target, [..., U]."""
     alliance = units[..., column["alliance"]]
-    own, neutral = alliance == _OWN, alliance == _NEUTRAL
+    own, neutral = alliance == OWN, alliance == NEUTRAL
     buffed = own & (units[..., column["buff_id_0"]] > 0)
     return buffed * 1 + neutral * 2 + ~(own | neutral) * 3
 

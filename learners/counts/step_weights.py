@@ -1,4 +1,4 @@
-"""How much steps count in training, by their function, so that chores do not drown decisions.
+"""Weights of steps in training, by function, so that chores do not drown out decisions.
 
 In: how often each function is used. Out: a weight of each function, at most 1. Most steps of a game
 are a few chores (gathering, rallying, moving the camera). A clone that matches their frequency
@@ -45,7 +45,7 @@ def balanced(counts: NDArray[np.int64], share: float) -> dict[str, float]:
     # With the k most frequent functions at the limit, all others have 1 - k * share of the weight.
     limit = 0.0
     for limited in range(used):
-        # It ends: where what is left for the others is at most a share, none exceeds the limit.
+        # This ends: once the others together have at most a share, none of them exceeds the limit.
         limit = share * rest / (1 - limited * share)
         if descending[limited] <= limit:
             break

@@ -1,6 +1,6 @@
-"""A critic of its own: who is ahead, from few numbers, fitted so that it does not memorise games.
+"""A separate critic, which predicts from a few numbers who will win, without memorising games.
 
-Enters: a dataset's training games. Leaves: the value of every step, from models that did not see its
-game, and how well these values are calibrated.
+Enters: a dataset's training games. Leaves: the value of every step, from models that were not trained
+on its game, and how well these values are calibrated.
 Must not know: policies and their networks, games' rules, and how values are used.
 """

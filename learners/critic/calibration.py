@@ -1,7 +1,7 @@
-"""How much values say of outcomes, by minute of the game.
+"""How well values predict outcomes, by minute of the game.
 
 In: values, outcomes and game loops of steps. Out: JSON and lines of a table. An error is the mean squared
-error as a share of the outcomes' variance: 1 is knowing nothing, 0 is knowing the result.
+error as a share of the outcomes' variance: 1 is no better than a constant, 0 is perfect.
 """
 
 from typing import Any
@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from starmill.schema.game_constants import LOOPS_PER_SECOND
+from starmill.schema.game_constants import LOOPS_PER_MINUTE
 
-# Minutes of a game that are counted together; the last have no end.
+# The minutes at which groups of steps begin; the last group is open-ended.
 MINUTES = (0, 3, 6, 9, 12)
 
 
@@ -24,7 +24,7 @@ def measure(
     squares = np.square(values - outcome)
     variance = max(float(outcome.var()), 1e-9)
     right = np.sign(values) == np.sign(outcome)
-    minute = loop / LOOPS_PER_SECOND / 60
+    minute = loop / LOOPS_PER_MINUTE
 
     def part(keep: NDArray[np.bool_]) -> dict[str, float]:
         decided = keep & (outcome != 0)

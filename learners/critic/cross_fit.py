@@ -1,8 +1,8 @@
-"""Values of steps from models that did not see the step's game.
+"""Values of steps from models that were not trained on the step's game.
 
 In: `Steps`. Out: `Values`. Games are dealt into folds. The values of a fold's games are the mean of models
-that learned from all other folds. When they stop is found before, by leaving out one more fold at a time
-and predicting it. An advantage against such a value cannot be memorised noise of the game itself.
+that were trained on all other folds. How long to train is measured beforehand: each of the other folds is
+left out in turn and predicted. Such values cannot contain memorised noise of the game itself.
 """
 
 import hashlib
@@ -16,9 +16,9 @@ from starmill.learners.critic.model import Model, ModelConfig, errors_of_looks, 
 from starmill.schema import errors
 
 FOLDS = 5
-# Steps of an episode that are learned from: neighbours tell little more.
+# Steps of each episode to train on: their neighbours add little.
 PER_EPISODE = 40
-# Models whose mean is a value. They differ in their random numbers.
+# Models whose predictions are averaged. They differ in their random numbers.
 MEMBERS = 4
 
 
@@ -28,7 +28,7 @@ class Values(NamedTuple):
     Attributes:
         values: float32 [S], the expected outcome of each step.
         used: bool [I], the inputs that the models take.
-        looks: by fold, when its models were stopped.
+        looks: by fold, the number of looks after which its models were stopped.
         models: by fold, the models that gave its values.
     """
 
@@ -46,7 +46,7 @@ def folds(replay_ids: list[str], count: int = FOLDS) -> NDArray[np.int64]:
 
 
 def chosen_steps(steps: Steps, seed: int) -> NDArray[np.int64]:
-    """Returns the rows that are learned from: at most PER_EPISODE of each episode."""
+    """Returns the rows to train on: at most PER_EPISODE of each episode."""
     rng = np.random.default_rng(seed)
     rows = []
     for start, end in zip(steps.starts[:-1], steps.starts[1:], strict=True):
@@ -62,7 +62,7 @@ def cross_fit(
     *,
     seed: int = 0,
 ) -> Values:
-    """Returns the values of all steps; `fold` [games] says in which fold each game is."""
+    """Returns the values of all steps; `fold` [games] is the fold of each game."""
     config = config or ModelConfig()
     count = int(fold.max()) + 1
     rows = chosen_steps(steps, seed)

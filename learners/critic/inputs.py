@@ -1,7 +1,7 @@
 """What the critic sees of a step: how many units of each type both sides have, the bank, and time.
 
 In: a dataset. Out: `Steps`: one row of numbers for each step of each episode. Counts and amounts are on a
-logarithmic scale, as differences in strength are.
+logarithmic scale, because ratios decide who is stronger.
 """
 
 from typing import NamedTuple
@@ -10,13 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from starmill.learners import columns, rollouts
+from starmill.learners.counts.states import ENEMY, OWN, TYPES
 from starmill.schema import specs
 from starmill.schema.loader.batch_options import BatchOptions
 from starmill.schema.loader.dataset import Dataset
 
-# Types of units, with room for those that the game may add.
-_TYPES = 272
-_OWN, _ENEMY = 1, 4
 # Loops of a long game, so that time is about 1 at its end.
 _LONG = 20_000.0
 _STEPS, _LANES = 32, 8
@@ -47,7 +45,7 @@ def read(data: Dataset) -> Steps:
     lengths = np.asarray(data.table.column("steps"), np.int64)
     starts = columns.starts(data)
     column = {name: i for i, name in enumerate(specs.unit_columns(data.settings))}
-    width = 2 * _TYPES + len(specs.PLAYER_COLUMNS) + 1
+    width = 2 * TYPES + len(specs.PLAYER_COLUMNS) + 1
     inputs = np.zeros((starts[-1], width), np.float32)
     loop = np.zeros(starts[-1], np.int32)
     options = BatchOptions(
@@ -85,12 +83,12 @@ def _inputs(
     loop: NDArray[np.int32],
     column: dict[str, int],
 ) -> NDArray[np.float32]:
-    types = np.clip(units[..., column["unit_type"]], 0, _TYPES - 1)
+    types = np.clip(units[..., column["unit_type"]], 0, TYPES - 1)
     alliance = units[..., column["alliance"]]
     frame = np.arange(len(units))[:, None]
     sides = []
-    for who in (_OWN, _ENEMY):
-        counts = np.zeros((len(units), _TYPES), np.float32)
+    for who in (OWN, ENEMY):
+        counts = np.zeros((len(units), TYPES), np.float32)
         np.add.at(counts, (np.broadcast_to(frame, types.shape), types), alliance == who)
         sides.append(counts)
     amounts = np.maximum(player, 0).astype(np.float32)

@@ -1,9 +1,9 @@
-"""A small network from a step's inputs to the expected outcome, held back from memorising.
+"""A small network from a step's inputs to the expected outcome, kept from memorising games.
 
-In: inputs and outcomes of training steps. Out: a fitted `Model`, and how well it predicts other games
-while it is fitted, which says when to stop. It is held back in five ways: it is small, inputs that few
-steps have are left out, others and parts of its inside are left out at random, its weights decay, and it
-is stopped early.
+In: inputs and outcomes of training steps. Out: a fitted `Model`, and its error on other games at regular
+"looks" during training, which says when to stop. Five things keep it from memorising: it is small, it
+ignores inputs that few steps have, inputs and hidden units are dropped at random, weights decay, and
+training stops early.
 """
 
 import dataclasses
@@ -29,13 +29,13 @@ class ModelConfig:
 
     Attributes:
         hidden: units of the hidden layer.
-        drop: the share of the inputs, and of the hidden units, left out of each training step.
+        drop: the share of the inputs, and of the hidden units, dropped in each update.
         decay: of the weights, decoupled from the gradient.
         learning_rate: of Adam.
         batch_size: steps in an update.
-        updates: between two looks at other games.
-        looks: most looks.
-        rare: inputs that are above 0 in at most this share of the steps are left out.
+        updates: updates between two looks at the error on other games.
+        looks: the largest number of looks.
+        rare: inputs that are above 0 in at most this share of the steps are ignored.
     """
 
     hidden: int = 32
@@ -118,7 +118,7 @@ def _looks(
     config: ModelConfig,
     seed: int,
 ) -> Iterator[Model]:
-    """Yields the model after every so many updates."""
+    """Yields the model at each look."""
     inputs, outcomes = train
     mean, deviation = inputs.mean(0), inputs.std(0)
     usual = (deviation > 0) & ((inputs > 0).mean(0) > config.rare)

@@ -1,4 +1,4 @@
-"""Latents that were computed before: a frozen encoder sees each step once, its heads often.
+"""Latents computed in advance, so that a frozen encoder encodes each step only once.
 
 In: a network and batches, with latents in them or without. Out: the latents of frames and the functions that
 are legal there. Latents are kept in half precision, and legal functions as bits.

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
+from starmill.learners.counts import states
 from starmill.learners.networks import layers
 from starmill.learners.rollouts import Batch
 from starmill.schema import specs, vocab
@@ -59,8 +60,8 @@ _LOGARITHMIC = (
     "buff_duration_max",
 )
 _CATEGORIES = {"alliance": 5, "display_type": 5, "cloak": 5}
-# Sizes of the tables of unit types and buffs. That of orders follows from the settings.
-_UNIT_TYPES, _BUFFS = 272, 64
+# Size of the table of buffs. That of orders follows from the settings.
+_BUFFS = 64
 _SKIPPED = ("tag", "unit_type", "addon_unit_type", "buff_id_0", "buff_id_1")
 
 
@@ -165,7 +166,7 @@ class UnitInputs(nnx.Module):
         self.columns = specs.unit_columns(settings)
         self.order_columns = tuple(f"order_id_{k}" for k in range(orders))
         self.functions = settings.num_action_types
-        self.types = nnx.Embed(_UNIT_TYPES, size, rngs=rngs)
+        self.types = nnx.Embed(states.TYPES, size, rngs=rngs)
         self.orders = nnx.Embed(self.functions, size, rngs=rngs)
         self.buffs = nnx.Embed(_BUFFS, size, rngs=rngs)
         skipped = {*_SKIPPED, *(name for name in self.columns if "order_id" in name)}
@@ -198,7 +199,7 @@ class UnitInputs(nnx.Module):
             [jnp.stack([*plain, *bits, has_addon], axis=-1), *categories], axis=-1
         )
         out = self.out(features)
-        out += self.types(jnp.clip(column["unit_type"], 0, _UNIT_TYPES - 1))
+        out += self.types(jnp.clip(column["unit_type"], 0, states.TYPES - 1))
         out += self.types(raw_types[addon]) * has_addon[..., None]
         for name in self.order_columns:
             out += self.orders(jnp.clip(column[name], 0, self.functions - 1))

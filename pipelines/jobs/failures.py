@@ -1,4 +1,4 @@
-"""Finds the message of an error that a stage raised inside what Beam makes of it.
+"""Extracts the message of a stage's error from the error that Beam raises in its place.
 
 In: an error of Beam. Out: a ConfigError with one line.
 """
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from starmill.pipelines import local_runner
 from starmill.schema import errors
 
-# What our own errors look like inside the errors that Beam makes of them.
+# How our own errors are quoted in Beam's errors.
 _OURS = re.compile(r"(?:starmill\.schema\.errors\.)?ConfigError: ([^\n]+)")
 _SYSTEM = re.compile(r"(?:OSError|PermissionError): (\[Errno \d+\][^\n]+)")
 _BEAM_ERRORS = (RuntimeError, ValueError, OSError, errors.StarmillError)
@@ -18,7 +18,7 @@ _BEAM_ERRORS = (RuntimeError, ValueError, OSError, errors.StarmillError)
 
 @contextlib.contextmanager
 def run_errors() -> Iterator[None]:
-    """Turns Beam's account of an error that a stage raised back into that error's message."""
+    """Raises a stage's error with its own message instead of Beam's."""
     try:
         yield
     except local_runner.WorkerLost:

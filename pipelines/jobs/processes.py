@@ -60,7 +60,7 @@ def run(
                 "command again with fewer --workers"
             ) from error
         finally:
-            # Nothing waits for shards that nobody needs any more, as after Ctrl-C.
+            # Cancels what nobody needs any more, for example after Ctrl-C.
             for future in futures:
                 future.cancel()
             if any(not future.done() for future in futures):
@@ -74,7 +74,7 @@ def _noted(result: Any, on_done: Callable[[], None]) -> Any:
 
 
 def _start(work: Work) -> None:
-    # Ctrl-C reaches all processes; the first one decides.
+    # Ctrl-C reaches all processes, but the parent decides when this one ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _work[:] = [work]
 

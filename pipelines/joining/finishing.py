@@ -104,7 +104,7 @@ def _ahead(
 
 
 class _Rows:
-    """The rows that are not episodes, as they come by."""
+    """Collects all rows that are not episodes while the episodes stream past."""
 
     def __init__(self) -> None:
         self.names: list[str] = []

@@ -124,7 +124,7 @@ def is_intact(output: str, entry: shards.ShardEntry | None) -> bool:
 def check_sides(items: Iterable[WorkItem], result: ShardResult) -> None:
     """Checks that every side of every replay of a shard is accounted for exactly once.
 
-    By replay and player, not by number: as many sides of other replays would not do.
+    It compares replays and players, not counts: sides of other replays may be as many.
     """
     planned = list(items)
     placed = zip(

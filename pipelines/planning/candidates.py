@@ -84,7 +84,7 @@ def judge(index: replay_index.Index, rules: selection.Selection) -> Judged:
         judged = judgements.judge(batch, rules)
         is_kept = judged.replays == judgements.KEPT
         rejected += np.bincount(judged.replays[~is_kept], minlength=len(rejected))
-        ids = _id_bytes(batch.column("replay_id"), index.url)
+        ids = _id_bytes(batch.column("replay_id"))
         has_id = np.asarray(pc.binary_length(batch.column("replay_id").fill_null("")))
         all_ids.append(ids[has_id > 0])
         kept = batch.filter(pa.array(is_kept))
@@ -137,26 +137,20 @@ def _joined(parts: list[Selected]) -> Selected:
     )
 
 
-def _id_bytes(column: pa.Array, where: str) -> NDArray[np.bytes_]:
-    """Returns ids of 64 hex digits as 32 bytes each; b"" where there is none."""
+def _id_bytes(column: pa.Array) -> NDArray[np.bytes_]:
+    """Returns ids, which the index has checked, as 32 bytes each; b"" where there is none."""
     column = column.fill_null("")
     lengths = np.asarray(pc.binary_length(column), np.int64)
     out = np.zeros(len(column), "S32")
     has_id = lengths > 0
     digits = column.filter(pa.array(has_id)).cast(pa.binary())
-    try:
-        text = digits.cast(pa.binary(_HEX_DIGITS)).buffers()[1]
-        values = np.frombuffer(bytes.fromhex(text.to_pybytes().decode()), "S32")
-    except (pa.ArrowException, ValueError) as error:
-        raise errors.FormatError(
-            f"{where}: replay_id: expected 64 hex digits: {error}"
-        ) from error
-    out[has_id] = values
+    text = digits.cast(pa.binary(_HEX_DIGITS)).buffers()[1]
+    out[has_id] = np.frombuffer(bytes.fromhex(text.to_pybytes().decode()), "S32")
     return out
 
 
 def _digest_of_ids(chunks: list[NDArray[np.bytes_]]) -> str:
-    """Returns the `manifest.replay_set_digest` of ids; forgets the chunks."""
+    """Returns the `manifest.replay_set_digest` of ids; empties the list to free memory."""
     ids = np.concatenate(chunks) if chunks else np.zeros(0, "S32")
     chunks.clear()
     ids.sort()
@@ -205,7 +199,7 @@ def _ranks(versions: Mapping[tuple[int | None, str | None], int]) -> NDArray[np.
 
 
 def _remove_duplicates(index: replay_index.Index, selected: Selected) -> int:
-    """Keeps each replay once, and returns how many rows went. Of duplicates, the first name stays."""
+    """Keeps each replay once, under its first name; returns how many rows it removed."""
     order = np.argsort(selected.ids, kind="stable")
     is_same = selected.ids[order][1:] == selected.ids[order][:-1]
     if not is_same.any():

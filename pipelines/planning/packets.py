@@ -3,7 +3,7 @@
 In: rows of replays to play, as Arrow. Out: files of packets, and packets again as `WorkItem`s.
 
     plan-90af.../00000.packets   packets: the length in 4 bytes, then a record batch under zstd
-    plan-90af.../00000.json      where each packet begins, and whose shard it is
+    plan-90af.../00000.json      where each packet begins, and its shard
 
 A packet has replays of one shard and one game version. The packets of a shard follow each other in
 one file, so one read gives a packet or a whole shard, whatever the length of the list.
@@ -79,7 +79,7 @@ class WorkItem:
 
 
 class Packet(NamedTuple):
-    """Where a packet is. This is all of it that travels through Beam.
+    """Where a packet is. Only this travels through Beam, not the packet itself.
 
     Attributes:
         file: number of the file.

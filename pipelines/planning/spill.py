@@ -20,10 +20,10 @@ _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
 class Spill:
-    """Tables on disk by number. A context manager: its folder ends with it.
+    """Tables on disk by number. A context manager, which deletes its folder at the end.
 
     Attributes:
-        folder: temporary, and open to its user for other files.
+        folder: temporary; callers may put other files there.
     """
 
     def __init__(self, schema: pa.Schema, count: int) -> None:
@@ -49,7 +49,7 @@ class Spill:
         self._stack.close()
 
     def add(self, table: pa.Table, numbers: NDArray[np.int64]) -> None:
-        """Adds rows; `numbers` says the file of each."""
+        """Adds rows; `numbers` has the file of each."""
         self._waiting.append(table)
         self._numbers.append(numbers)
         if sum(part.num_rows for part in self._waiting) >= _BATCH_ROWS:

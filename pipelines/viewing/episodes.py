@@ -54,5 +54,7 @@ def game(dataset: Dataset, name: str) -> Game:
     sides = [payload(dataset, number) for number in numbers]
     sides.sort(key=lambda one: one["side"])
     if side and side not in {str(one["side"]) for one in sides}:
-        raise errors.ConfigError(f"{name}: the dataset has not this side of the replay")
+        raise errors.ConfigError(
+            f"{name}: the dataset does not have this side of the replay"
+        )
     return Game(game_id=matches[0], title="", sides=tuple(sides))

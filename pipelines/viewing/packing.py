@@ -225,7 +225,7 @@ def _pack_frames(frames: NDArray[np.uint8], bits: int) -> NDArray[np.uint8]:
     per_byte = 8 // bits
     pad = -flat.shape[1] % per_byte
     cells = np.pad(flat, ((0, 0), (0, pad))).reshape(len(frames), -1, per_byte)
-    # The game never exceeds a plane's bound; what did could not be drawn.
+    # The game never exceeds a plane's bound; larger values could not be drawn.
     cells = np.minimum(cells, (1 << bits) - 1).astype(np.uint8)
     packed = np.zeros(cells.shape[:2], np.uint8)
     for index in range(per_byte):

@@ -2,7 +2,7 @@
 
 In: a replay's bytes, and the folder of a game. Out: a payload per player. Unlike a dataset, a page
 also shows games without a result, and players whose commands the replay does not have, such as
-the game's own AI: their side is looked at in regular steps.
+the game's own AI: their side is sampled at regular intervals.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""`starmill critic`: who is ahead at each step, from models that did not see the step's game."""
+"""`starmill critic`: predicts who wins at each step, with models not trained on its game."""
 
 import argparse
 import json
@@ -15,8 +15,8 @@ EXAMPLES = """\
   starmill critic --dataset data --out critic.npz
   starmill train --agent oac --dataset data --init runs/bc --critic critic.npz --out runs/oac
 
-The table shows errors as shares of the outcomes' variance (1 is knowing nothing), and in brackets how
-often the sign is right. critic.json beside the file has the same numbers.
+The table shows errors as shares of the outcomes' variance (1 is no better than a constant), and in
+brackets how often the sign is right. critic.json beside the file has the same numbers.
 """
 
 
@@ -26,13 +26,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--dataset", required=True, metavar="REF", help="path, URL or name@version"
     )
     parser.add_argument("--out", required=True, type=Path, metavar="FILE.npz")
-    parser.add_argument("--seed", type=int, default=0, help="of everything random (0)")
+    parser.add_argument("--seed", type=int, default=0, help="random seed (0)")
     parser.add_argument(
         "--looks",
         type=int,
         default=ModelConfig().looks,
-        help=f"most looks at other games, every {ModelConfig().updates} updates "
-        f"({ModelConfig().looks})",
+        help="how often training measures its error on other games, at most; every "
+        f"{ModelConfig().updates} updates ({ModelConfig().looks})",
     )
     parser.add_argument(
         "--overwrite", action="store_true", help="replace the file if it exists"

@@ -24,17 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "target", metavar="PLACE", help="folder to copy to, or the agent's new file"
     )
-    parser.add_argument(
-        "--registry", metavar="FILE", help="registry that knows the name"
-    )
-    parser.add_argument(
-        "--register", metavar="FILE", help="add the copied dataset to this registry"
-    )
-    parser.add_argument(
-        "--take-over",
-        action="store_true",
-        help="continue the copy of another machine that no longer runs",
-    )
+    publish.add_copy_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -31,6 +31,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="folder or URL to copy to (s3://, gs://, hf://); for an agent also a "
         "name that ends in .agent",
     )
+    add_copy_arguments(parser)
+
+
+def add_copy_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the options that `get` and `publish` share."""
     parser.add_argument(
         "--registry", metavar="FILE", help="registry that knows the name"
     )

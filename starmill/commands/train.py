@@ -60,7 +60,7 @@ _FIELDS: dict[str, tuple[Callable[[str], Any], str]] = {
     "mmr_above": (int, "train on episodes of players rated above this"),
     "outcome": (int, "train on episodes with this outcome: 1, 0 or -1"),
     "hold_out": (int, "training games in a thousand to evaluate on instead"),
-    "seed": (int, "of parameters, batches and everything else random"),
+    "seed": (int, "random seed of parameters, batches and everything else"),
     "log_every": (int, "updates between rows of metrics.csv"),
     "save_every": (int, "updates between checkpoints"),
 }
@@ -155,12 +155,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--compute",
         choices=("float32", "bfloat16"),
-        help="in what observations are encoded; parameters are float32 (float32)",
+        help="number format for encoding observations; parameters are float32 (float32)",
     )
     parser.add_argument(
         "--remat",
         action="store_true",
-        help="use less memory of the devices, and some more time",
+        help="use less device memory, at the cost of some time",
     )
     parser.add_argument("--dry-run", action="store_true", help="print the run and stop")
     parser.add_argument(

@@ -8,6 +8,7 @@ import pytest
 from starmill.converters import episode, protos, timing
 from starmill.converters.observation import Converter
 from starmill.schema import errors, settings, specs, vocab
+from starmill.schema.episode import InMemoryEpisode
 from tests.factories import random_captures, records
 
 SETTINGS = dataclasses.replace(
@@ -83,16 +84,15 @@ def test_steps_have_the_shapes_of_the_episode_specs():
             assert step[key].shape == spec.shape, key
 
 
-def test_an_episode_is_checked_and_knows_its_length():
-    meta = records.episode_meta(steps=99, game_loops=1)
-    made = episode.make_episode(_steps(), meta, SETTINGS)
-    assert made.meta.steps == 4
-    assert made.meta.game_loops == 11
-    assert made.arrays["raw_units"].shape[0] == 4
-    assert made.arrays["game_loop"].tolist() == [0, 3, 10, 11]
-    other = settings.UNPLUGGED
+def test_stacked_steps_are_an_episode_of_their_settings():
+    arrays = episode.stack(_steps())
+    assert arrays["raw_units"].shape[0] == 4
+    assert arrays["game_loop"].tolist() == [0, 3, 10, 11]
+    meta = records.episode_meta(steps=4, game_loops=11)
+    made = InMemoryEpisode(meta=meta, arrays=arrays)
+    made.check(SETTINGS)
     with pytest.raises(errors.SpecError):
-        episode.make_episode(_steps(), meta, other)
+        made.check(settings.UNPLUGGED)
 
 
 def test_the_stream_follows_the_step_plan():

@@ -18,7 +18,11 @@ def repeated(folder, count):
     encoded = codec.encode(records.game_arrays(0, 40), records.SMALL)
     metas = [records.episode_meta(seed, steps=40) for seed in range(count)]
     items = [shards.EpisodeRecords(meta=meta, records=encoded) for meta in metas]
-    items.sort(key=lambda item: item.meta.episode_id)
+    return of_records(folder, sorted(items, key=lambda item: item.meta.episode_id))
+
+
+def of_records(folder, items):
+    """A dataset of one shard with these records, whatever they are."""
     name = shards.shard_name("train", 0, 1)
     entry, placed = shards.write_shard(folder, name, items)
     build = assembly.Build(
@@ -27,7 +31,7 @@ def repeated(folder, count):
         engine="factory",
         settings=records.SMALL,
         selection={},
-        replay_ids=frozenset(meta.replay_id for meta in metas),
+        replay_ids=frozenset(item.meta.replay_id for item in items),
     )
     return assembly.finish(folder, build, [entry], placed)
 

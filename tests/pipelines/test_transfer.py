@@ -9,7 +9,7 @@ import pytest
 from starmill.pipelines import claims, transfer, verify
 from starmill.schema import errors, manifest, storage
 from tests import s3_server
-from tests.factories import records
+from tests.factories import range_reads, records
 
 
 @pytest.fixture
@@ -90,15 +90,8 @@ def test_a_file_continues_at_its_last_byte(source, tmp_path, monkeypatch):
     data = storage.read(storage.join(folder, file.name))
     target.mkdir()
     (target / f"{file.name}.part").write_bytes(data[:100])
-    ranges = []
-    read = storage.RangeReader.read
-
-    def recorded(self, name, begin, end):
-        ranges.append((name, begin, end))
-        return read(self, name, begin, end)
-
     with monkeypatch.context() as patch:
-        patch.setattr(storage.RangeReader, "read", recorded)
+        ranges = range_reads.record(patch)
         transfer.copy_dataset(folder, content, str(target))
     assert (file.name, 100, len(data)) in ranges
     assert contents(str(target)) == contents(folder)

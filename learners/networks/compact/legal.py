@@ -1,8 +1,8 @@
-"""Masks of what was ever done: of functions, of units that are commanded or targets, and of ground.
+"""Masks of the functions, units and ground that players used in the training games.
 
 In: tables of counts (`learners.counts`) and frames. Out: masks for the policy's logits. The tables are
-arrays beside the parameters, so that checkpoints and agents have them; they are never trained. Where a
-mask leaves nothing, it forbids nothing.
+stored beside the parameters, so that checkpoints and agents contain them; they are never trained. A mask
+that would forbid everything forbids nothing.
 """
 
 from typing import NamedTuple

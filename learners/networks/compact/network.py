@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from flax import nnx
 
 from starmill.learners import rollouts
+from starmill.learners.counts import states
 from starmill.learners.networks import layers, memory, streams
 from starmill.learners.networks.compact import aim, unit_stream
 from starmill.learners.networks.compact.config import CompactConfig
@@ -40,9 +41,7 @@ class CompactNetwork(nnx.Module):
         self.vector_in = streams.VectorInputs(
             settings, size, condition_return=config.condition_return, rngs=rngs
         )
-        self.counts_in = nnx.Linear(
-            unit_stream.KINDS * unit_stream.TYPES, size, rngs=rngs
-        )
+        self.counts_in = nnx.Linear(unit_stream.KINDS * states.TYPES, size, rngs=rngs)
         self.unit_stream = unit_stream.UnitStream(
             settings,
             size=config.unit,

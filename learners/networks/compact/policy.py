@@ -36,7 +36,7 @@ class CompactLatent(NamedTuple):
     Attributes:
         vector: [F, D]. This is also MuZero's latent space.
         units: [F, U, d], one embedding a row.
-        facts: what is plain to see of the units.
+        facts: what the observation shows of the units.
         planes: bool [F, side, side, planes], what an anchor's surroundings are cut from.
         turn: int32 [F], a number that varies between frames.
         standing: what decides which actions are legal; None if all are.

@@ -16,8 +16,9 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
+from starmill.learners.counts.states import TYPES
 from starmill.learners.networks import layers
-from starmill.learners.networks.compact.unit_stream import TYPES, Facts
+from starmill.learners.networks.compact.unit_stream import Facts
 
 _NEAR = 32.0  # cells of the grid: within it, units are together
 _RELATIONS = 5

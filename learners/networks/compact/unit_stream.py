@@ -10,22 +10,19 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
+from starmill.learners.counts.states import ENEMY, OWN, TYPES
 from starmill.learners.networks import layers, streams
 from starmill.learners.rollouts import Batch
 from starmill.schema import specs
 from starmill.schema.settings import ConverterSettings
 
-# raw_units' alliance.
-OWN, ENEMY = 1, 4
-# Types of units, with room for those that the game may add.
-TYPES = 272
 # Own finished, own unfinished, own without orders, and enemy units are counted apart.
 KINDS = 4
 _NEAR = 64.0  # cells of the grid: distances are in about the width of a base
 
 
 class Facts(NamedTuple):
-    """What is plain to see of each unit, and of all of them.
+    """What an observation shows of each unit, before any network.
 
     Attributes:
         types: int32 [F, U], unit types.

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from starmill.learners.networks.published import sizes
 
 TYPE_SLOTS = 256  # one-hot slots of unit types: 243 types, then effects
-MASKED_ENEMY = 254
 
 
 @functools.cache
@@ -64,11 +63,6 @@ def order_class_counts() -> tuple[int, int]:
     """Returns how many classes first and later orders have."""
     content = _content()
     return content["order_num_classes"], content["build_queue_order_num_classes"]
-
-
-def addon_class_count() -> int:
-    """Returns how many classes add-ons have."""
-    return int(_content()["addon_num_classes"])
 
 
 def clock_frequencies() -> NDArray[np.float32]:

@@ -5,6 +5,8 @@ import importlib
 import json
 from pathlib import Path
 
+from starmill.benchmark.ratings import results
+from starmill.learners import run_folder
 from starmill.pipelines.report import report
 from starmill.schema import errors, storage
 from starmill.schema.loader import dataset
@@ -17,7 +19,7 @@ EXAMPLES = """
   starmill report runs/bc runs/mzs --out runs.html
   starmill report evaluations/before evaluations/after --out ratings.html
 """
-_FILES = {"run": "run.json", "evaluation": "results.csv"}
+_FILES = {"run": run_folder.RUN, "evaluation": results.FILE}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -80,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _kind(source: str) -> str:
-    """Returns what a source is: what it is not said to be by a file is a dataset."""
+    """Returns what a source is: a dataset, unless it has the file of a run or an evaluation."""
     for kind, name in _FILES.items():
         if (Path(source) / name).is_file():
             return kind

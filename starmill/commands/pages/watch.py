@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from starmill import progress
+from starmill.benchmark.ratings import results
+from starmill.learners import run_folder
 from starmill.schema import errors, storage
 from starmill.schema.loader import dataset
 
@@ -37,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         metavar="NAME",
         help="one game: its name in an evaluation, or a replay's or episode's id in a dataset; "
-        "several of an evaluation by repeating it",
+        "repeat it for several games of an evaluation",
     )
     add(
         "--out",
@@ -82,11 +84,11 @@ def run(args: argparse.Namespace) -> int:
     if path.suffix.lower() == _SUFFIX and path.is_file():
         folder = path.resolve().parent.parent
         if (
-            folder / "results.csv"
+            folder / results.FILE
         ).is_file() and path.parent.resolve().name == "replays":
             return _watch_evaluation(args, folder, [path.stem])
         return _watch_replay(args, path)
-    if (path / "results.csv").is_file():
+    if (path / results.FILE).is_file():
         return _watch_evaluation(args, path, args.game)
     if is_agent(args.source):
         return _watch_agent(args)
@@ -97,7 +99,7 @@ def is_agent(source: str) -> bool:
     """Returns whether this names a trained agent: a run's folder, a packed one, or a shipped one."""
     path = Path(source.partition("?")[0])
     return (
-        (path / "run.json").is_file()
+        (path / run_folder.RUN).is_file()
         or path.suffix == ".agent"
         or source.startswith("skirmish:")
     )

@@ -17,7 +17,8 @@ from starmill.engines import pool
 from starmill.pipelines import index, stages, work_folder
 from starmill.pipelines.episode_maker import MakerConfig
 from starmill.pipelines.inputs import packs, sources
-from starmill.schema import errors, storage
+from starmill.schema import errors
+from tests.factories import range_reads
 
 PASSWORD = "iagree"  # noqa: S105 - of this test
 
@@ -105,14 +106,7 @@ def test_members_come_back_in_order(tmp_path: Path, make: object) -> None:
 def test_a_member_is_one_request_of_its_own_bytes(tmp_path, monkeypatch, make) -> None:
     path = tmp_path / "p.zip"
     path.write_bytes(make(MEMBERS))
-    reads = []
-    read = storage.RangeReader.read
-
-    def counted(self, name, begin, end):
-        reads.append((name, begin, end))
-        return read(self, name, begin, end)
-
-    monkeypatch.setattr(storage.RangeReader, "read", counted)
+    reads = range_reads.record(monkeypatch)
     for member in packs.members(str(path), 0, 9, password=PASSWORD, max_bytes=9999):
         place = (member.offset, member.size)
         found = packs.member_at(str(path), *place, password=PASSWORD, max_bytes=9999)

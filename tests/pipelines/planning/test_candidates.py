@@ -41,5 +41,5 @@ def test_the_digest_is_that_of_all_replays_each_once(tmp_path, monkeypatch):
 
 
 def test_an_id_that_is_no_hash_is_an_error(tmp_path):
-    with pytest.raises(errors.FormatError, match="expected 64 hex digits"):
+    with pytest.raises(errors.FormatError, match="replay_id: expected a sha256 in hex"):
         judged(tmp_path, [row(1, replay_id="game1")])

@@ -4,20 +4,14 @@ import pytest
 
 from starmill.pipelines.planning import packets
 from starmill.schema import errors, storage
+from tests.factories import range_reads
 from tests.pipelines.test_plan import all_packets, make, row
 
 
 def test_a_packet_is_one_read_of_its_bytes(tmp_path, monkeypatch):
     made, out = make([row(n) for n in range(20)], tmp_path, replays_per_shard=10)
     packet = all_packets(made, out)[3]
-    reads = []
-    read = storage.RangeReader.read
-
-    def counted(self, name, begin, end):
-        reads.append((name, begin, end))
-        return read(self, name, begin, end)
-
-    monkeypatch.setattr(storage.RangeReader, "read", counted)
+    reads = range_reads.record(monkeypatch)
     (item,) = packets.read(out, packet.file, packet.begin, packet.end)
     assert reads == [("00000.packets", packet.begin, packet.end)]
     assert item.shard == packet.shard

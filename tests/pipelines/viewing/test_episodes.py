@@ -44,5 +44,5 @@ def test_other_ids_are_named(opened, name):
 
 
 def test_a_side_that_is_not_there_is_named(opened):
-    with pytest.raises(errors.ConfigError, match="has not this side"):
+    with pytest.raises(errors.ConfigError, match="does not have this side"):
         episodes.game(opened, f"{opened[0].meta.replay_id}-7")

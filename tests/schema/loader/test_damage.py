@@ -5,7 +5,6 @@ import pytest
 
 import starmill
 from starmill.schema import (
-    assembly,
     codec,
     errors,
     manifest,
@@ -15,7 +14,7 @@ from starmill.schema import (
 from starmill.schema.loader import windows
 from starmill.schema.loader.episode_index import EpisodeIndex
 from starmill.schema.loader.lazy_table import checked_file
-from tests.factories import records
+from tests.factories import datasets, records
 
 
 @pytest.fixture(scope="module")
@@ -148,16 +147,6 @@ def test_records_that_changed_places_are_noticed(tmp_path, order, match):
     wrong = shards.EpisodeRecords(
         meta=item.meta, records=[encoded[number] for number in order]
     )
-    name = shards.shard_name("train", 0, 1)
-    entry, placed = shards.write_shard(str(tmp_path), name, [wrong])
-    build = assembly.Build(
-        name="wrong",
-        version="1.0.0",
-        engine="factory",
-        settings=records.SMALL,
-        selection={},
-        replay_ids=frozenset([item.meta.replay_id]),
-    )
-    assembly.finish(str(tmp_path), build, [entry], placed)
+    datasets.of_records(str(tmp_path), [wrong])
     with pytest.raises(errors.FormatError, match=match):
         starmill.open_dataset(str(tmp_path))[0][:]

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import starmill
-from starmill.schema import codec, errors, storage
+from starmill.schema import codec, errors
 from starmill.schema.loader import ranges, windows
 from starmill.schema.loader.episode_index import EpisodeIndex
-from tests.factories import records, round_trips
+from tests.factories import range_reads, records, round_trips
 
 KEYS = ("game_loop", "player", "action/delay", "raw_units")
 
@@ -74,25 +74,20 @@ def test_parts_cover_a_window_step_by_step(opened, index):
 
 
 def test_a_window_is_one_range_read_and_repeats_are_none(opened, index, monkeypatch):
-    reads = []
-    plain = storage.RangeReader.read
-
-    def read(self, name, begin, end):
-        reads.append((begin, end))
-        return plain(self, name, begin, end)
-
-    monkeypatch.setattr(storage.RangeReader, "read", read)
+    reads = range_reads.record(monkeypatch)
     reader = reader_of(opened, index)
     number = int(index.steps.argmax())
     offsets = index.offsets[index.begins[number] : index.begins[number + 1]].tolist()
     out = {"game_loop": np.zeros(200, np.int32)}
     reader.read(number, 33, 90, out)
     # The header, then chunks 1 and 2 together: records 2 and 3.
-    assert reads == [(offsets[0], offsets[1]), (offsets[2], offsets[4])]
+    ends = [(begin, end) for _, begin, end in reads]
+    assert ends == [(offsets[0], offsets[1]), (offsets[2], offsets[4])]
     reader.read(number, 40, 60, out)
     assert len(reads) == 2
     reader.read(number, 0, 10, out)
-    assert reads[2:] == [(offsets[1], offsets[2])]
+    ((_, *ends),) = reads[2:]
+    assert ends == [offsets[1], offsets[2]]
 
 
 def test_few_headers_and_chunks_are_kept(opened, index, monkeypatch):
