@@ -32,10 +32,12 @@ test: setup
 	$(BIN)/python -m starmill.engines.skirmish.warmup
 	$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 
-# What the default run leaves out: long tests, a real Flink cluster, DeepMind's own code.
+# What the default run leaves out: long tests, a real Flink cluster, DeepMind's own code, and other
+# people's clients.
 slow: setup
 	$(BIN)/python -m starmill.engines.skirmish.warmup
 	$(BIN)/python -m pytest -m 'slow or flink or reference' -o timeout=1800 $(ARGS)
+	$(MAKE) clients ARGS=
 
 # DeepMind's own wheel needs CPython 3.10; tests marked `reference` use this environment, or
 # the interpreter that STARMILL_REFERENCE_PYTHON names, and skip where there is neither.
