@@ -11,6 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from starmill.learners.critic import features
+from starmill.learners.critic.features import Features
 from starmill.learners.critic.inputs import Steps
 from starmill.learners.critic.model import Model, ModelConfig, errors_of_looks, fit
 from starmill.schema import errors
@@ -20,6 +22,8 @@ FOLDS = 5
 PER_EPISODE = 40
 # Models whose predictions are averaged. They differ in their random numbers.
 MEMBERS = 4
+# Steps whose features are computed together: each has thousands.
+_TOGETHER = 8192
 
 
 class Values(NamedTuple):
@@ -27,13 +31,13 @@ class Values(NamedTuple):
 
     Attributes:
         values: float32 [S], the expected outcome of each step.
-        used: bool [I], the inputs that the models take.
+        features: of the steps, which the models take.
         looks: by fold, the number of looks after which its models were stopped.
         models: by fold, the models that gave its values.
     """
 
     values: NDArray[np.float32]
-    used: NDArray[np.bool_]
+    features: Features
     looks: list[int]
     models: list[list[Model]]
 
@@ -72,16 +76,17 @@ def cross_fit(
         raise errors.ConfigError(
             f"critic: expected games in each of at least 3 folds, found steps {sizes}"
         )
-    # The same inputs for all models, so that their updates are compiled once.
-    used = (steps.inputs[rows] > 0).mean(0) > config.rare
-    inputs = steps.inputs[:, used]
+    # The same features for all models, so that their updates are compiled once.
+    # They depend on no outcomes.
+    chosen = features.fit(steps.inputs[rows], steps.loop[rows], config.rare)
+    inputs = chosen.of(steps.inputs[rows], steps.loop[rows])
     values = np.zeros(len(where), np.float32)
     looks, models = [], []
 
     def part(
         keep: NDArray[np.bool_],
-    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        return inputs[rows[keep]], steps.outcome[rows[keep]]
+    ) -> tuple[NDArray[np.bool_], NDArray[np.float32]]:
+        return inputs[keep], steps.outcome[rows[keep]]
 
     dealt = where[rows]
     for held in range(count):
@@ -100,9 +105,10 @@ def cross_fit(
             fit(part(dealt != held), config, seed * MEMBERS + member, looks[-1])
             for member in range(MEMBERS)
         ]
-        unseen = where == held
-        values[unseen] = np.mean(
-            [model.values(inputs[unseen]) for model in members], axis=0
-        )
+        unseen = np.flatnonzero(where == held)
+        for start in range(0, len(unseen), _TOGETHER):
+            now = unseen[start : start + _TOGETHER]
+            seen = chosen.of(steps.inputs[now], steps.loop[now])
+            values[now] = np.mean([model.values(seen) for model in members], axis=0)
         models.append(members)
-    return Values(values, used, looks, models)
+    return Values(values, chosen, looks, models)

@@ -10,7 +10,7 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -35,16 +35,16 @@ class ModelConfig:
         batch_size: steps in an update.
         updates: updates between two looks at the error on other games.
         looks: the largest number of looks.
-        rare: inputs that are above 0 in at most this share of the steps are ignored.
+        rare: features that at most this share of the steps have, or lack, are ignored.
     """
 
     hidden: int = 32
-    drop: float = 0.2
+    drop: float = 0.3
     decay: float = 0.1
-    learning_rate: float = 2e-3
-    batch_size: int = 512
+    learning_rate: float = 1e-3
+    batch_size: int = 256
     updates: int = 20
-    looks: int = 30
+    looks: int = 12
     rare: float = 0.02
 
     def __post_init__(self) -> None:
@@ -73,7 +73,7 @@ class Model(NamedTuple):
     scale: NDArray[np.float32]
     weights: dict[str, NDArray[np.float32]]
 
-    def values(self, inputs: NDArray[np.float32]) -> NDArray[np.float32]:
+    def values(self, inputs: NDArray[Any]) -> NDArray[np.float32]:
         """Returns the expected outcome of each row [S], between -1 and 1."""
         x = np.clip((inputs - self.mean) * self.scale, -_FAR, _FAR)
         hidden = np.maximum(x @ self.weights["first"] + self.weights["first_bias"], 0)
@@ -86,14 +86,14 @@ _FAR = 4.0
 
 
 def errors_of_looks(
-    train: tuple[NDArray[np.float32], NDArray[np.float32]],
-    others: tuple[NDArray[np.float32], NDArray[np.float32]],
+    train: tuple[NDArray[Any], NDArray[np.float32]],
+    others: tuple[NDArray[Any], NDArray[np.float32]],
     config: ModelConfig,
     seed: int,
 ) -> NDArray[np.float64]:
     """Returns the mean squared error on other games at each look, [looks].
 
-    Both are inputs [S, I] and outcomes [S].
+    Both are inputs [S, I], numbers or booleans, and outcomes [S].
     """
     squares = [
         np.square(model.values(others[0]) - others[1]).mean()
@@ -103,7 +103,7 @@ def errors_of_looks(
 
 
 def fit(
-    train: tuple[NDArray[np.float32], NDArray[np.float32]],
+    train: tuple[NDArray[Any], NDArray[np.float32]],
     config: ModelConfig,
     seed: int,
     looks: int,
@@ -114,7 +114,7 @@ def fit(
 
 
 def _looks(
-    train: tuple[NDArray[np.float32], NDArray[np.float32]],
+    train: tuple[NDArray[Any], NDArray[np.float32]],
     config: ModelConfig,
     seed: int,
 ) -> Iterator[Model]:
@@ -123,7 +123,6 @@ def _looks(
     mean, deviation = inputs.mean(0), inputs.std(0)
     usual = (deviation > 0) & ((inputs > 0).mean(0) > config.rare)
     scale = np.where(usual, 1 / np.maximum(deviation, 1e-3), 0)
-    scaled = np.clip((inputs - mean) * scale, -_FAR, _FAR).astype(np.float32)
     rng = np.random.default_rng([seed, len(inputs)])
     weights: Weights = {
         "first": jnp.asarray(_normal(rng, inputs.shape[1], config.hidden)),
@@ -134,11 +133,12 @@ def _looks(
     state = _optimizer(config).init(weights)
     key = jax.random.key(seed)
     for look in range(config.looks):
-        rows = rng.integers(0, len(scaled), (config.updates, config.batch_size))
+        rows = rng.integers(0, len(inputs), (config.updates, config.batch_size))
+        scaled = np.clip((inputs[rows] - mean) * scale, -_FAR, _FAR)
         weights, state = _updates(
             weights,
             state,
-            scaled[rows],
+            scaled.astype(np.float32),
             outcomes[rows],
             jax.random.fold_in(key, look),
             config,

@@ -7,7 +7,9 @@ from starmill.learners.critic import model
 from starmill.learners.critic.model import ModelConfig
 from starmill.schema import errors
 
-CONFIG = ModelConfig(hidden=8, updates=20, looks=20, batch_size=64, learning_rate=1e-2)
+CONFIG = ModelConfig(
+    hidden=8, updates=20, looks=20, batch_size=64, learning_rate=1e-2, drop=0.2
+)
 
 
 def _steps(seed, count=600):
