@@ -15,6 +15,7 @@ import os
 import re
 import stat
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import IO, Any, NamedTuple, TypeVar
@@ -373,7 +374,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[str]:
 class RangeReader:
     """Reads byte ranges of the files in one folder.
 
-    It keeps files on this machine open. It can be pickled; the copy has no open files.
+    It keeps files on this machine open. It can be pickled; the copy has no open files. Threads
+    may share one.
 
     Attributes:
         folder: path or URL of the folder.
@@ -385,10 +387,11 @@ class RangeReader:
     def __init__(self, folder: str) -> None:
         self.folder = folder
         self._open: dict[str, int] = {}
+        self._lock = threading.Lock()
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __reduce__(self) -> tuple[Any, ...]:
         """Leaves the open files out."""
-        return {"folder": self.folder, "_open": {}}
+        return RangeReader, (self.folder,)
 
     def read(self, name: str, begin: int, end: int) -> bytes:
         """Returns the bytes begin:end of a file; ShardCorrupt if it does not have them all.
@@ -412,23 +415,31 @@ class RangeReader:
         return join(self.folder, name)
 
     def _read_local(self, name: str, url: str, begin: int, end: int) -> bytes:
-        descriptor = self._open.get(name)
-        if descriptor is None:
-            if is_special(url):
-                raise errors.ShardCorrupt(f"{url}: expected a regular file")
-            if len(self._open) >= self._MOST_OPEN:
-                os.close(self._open.pop(next(iter(self._open))))
-            try:
-                descriptor = os.open(local_path(url), os.O_RDONLY)
-            except FileNotFoundError as error:
-                raise errors.ShardCorrupt(f"{url}: the file is missing") from error
-            except OSError as error:
-                raise errors.ShardCorrupt(f"{url}: cannot be read: {error}") from error
-            self._open[name] = descriptor
+        with self._lock:
+            # A copy, because another thread may close the file that is kept open.
+            descriptor = os.dup(self._descriptor(name, url))
         try:
             return os.pread(descriptor, end - begin, begin)
         except OSError as error:
             raise errors.ShardCorrupt(f"{url}: cannot be read: {error}") from error
+        finally:
+            os.close(descriptor)
+
+    def _descriptor(self, name: str, url: str) -> int:
+        """Returns an open file; opens it first if need be, and closes another if many are open."""
+        if name in self._open:
+            return self._open[name]
+        if is_special(url):
+            raise errors.ShardCorrupt(f"{url}: expected a regular file")
+        if len(self._open) >= self._MOST_OPEN:
+            os.close(self._open.pop(next(iter(self._open))))
+        try:
+            self._open[name] = os.open(local_path(url), os.O_RDONLY)
+        except FileNotFoundError as error:
+            raise errors.ShardCorrupt(f"{url}: the file is missing") from error
+        except OSError as error:
+            raise errors.ShardCorrupt(f"{url}: cannot be read: {error}") from error
+        return self._open[name]
 
     def _read_remote(self, url: str, begin: int, end: int) -> bytes:
         filesystem, path = filesystem_of(url)

@@ -7,6 +7,7 @@ the lengths of the episodes. Must not know how steps are chosen.
 """
 
 import collections
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -25,7 +26,7 @@ MOST_AHEAD_BYTES = 128 << 20
 
 
 class WindowReader:
-    """Reads steps of episodes. It can be pickled, but threads must not share one.
+    """Reads steps of episodes. It can be pickled, and threads may share one.
 
     Args:
         folder: path or URL of the dataset.
@@ -49,22 +50,18 @@ class WindowReader:
         self._lanes = lanes
         self.index = index
         self._files = storage.RangeReader(folder)
-        self._headers: collections.OrderedDict[int, codec.Header] = (
-            collections.OrderedDict()
-        )
-        self._chunks: collections.OrderedDict[tuple[int, int], codec.Chunk] = (
-            collections.OrderedDict()
-        )
-        self._ahead = _Ahead({}, {}, {})
+        self._memory = _Memory()
 
     def __getstate__(self) -> dict[str, Any]:
         """Leaves the decoded headers and chunks out."""
-        return {
-            **self.__dict__,
-            "_headers": collections.OrderedDict(),
-            "_chunks": collections.OrderedDict(),
-            "_ahead": _Ahead({}, {}, {}),
-        }
+        state = dict(self.__dict__)
+        del state["_memory"]
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Begins with empty memory."""
+        self.__dict__.update(state)
+        self._memory = _Memory()
 
     def fetch_ahead(self, windows: Sequence["Window"]) -> int:
         """Reads the records of windows at once; returns of how many, at least one.
@@ -85,7 +82,7 @@ class WindowReader:
             if size > MOST_AHEAD_BYTES:
                 break
         # Before the request, so that what is no longer needed does not take memory meanwhile.
-        self._ahead = ahead
+        self._memory.ahead = ahead
         if records:
             data = ranges.read_many(self._files, list(records.values()))
             ahead.records.update(zip(records, data, strict=True))
@@ -97,11 +94,11 @@ class WindowReader:
         size = codec.STEPS_PER_CHUNK
         numbers = range(start // size, (stop - 1) // size + 1)
         for number in numbers:
-            chunk = self._chunks.get((episode, number))
+            chunk = self._memory.chunks.get((episode, number))
             if chunk is not None:
                 ahead.chunks[episode, number] = chunk
         missing = [n for n in numbers if (episode, n) not in ahead.chunks]
-        header = self._headers.get(episode)
+        header = self._memory.headers.get(episode)
         if header is not None:
             ahead.headers[episode] = header
         elif missing:
@@ -118,18 +115,18 @@ class WindowReader:
         size = codec.STEPS_PER_CHUNK
         first, last = start // size, (stop - 1) // size
         numbers = range(first, last + 1)
-        if not all((episode, number) in self._chunks for number in numbers):
+        if not all((episode, number) in self._memory.chunks for number in numbers):
             self._load(episode, first, last)
         for number in numbers:
-            self._chunks.move_to_end((episode, number))
+            self._memory.chunks.move_to_end((episode, number))
             begin = number * size
             yield Part(
-                self._chunks[episode, number],
+                self._memory.chunks[episode, number],
                 max(start - begin, 0),
                 min(stop - begin, size),
             )
-        while len(self._chunks) > CHUNKS + self._lanes:
-            self._chunks.popitem(last=False)
+        while len(self._memory.chunks) > CHUNKS + self._lanes:
+            self._memory.chunks.popitem(last=False)
 
     def read(
         self, episode: int, start: int, stop: int, out: Mapping[str, NDArray[Any]]
@@ -165,16 +162,16 @@ class WindowReader:
         if not self._is_ahead(episode, first, last):
             self.fetch_ahead([window])
         for number in range(first, last + 1):
-            if (episode, number) in self._chunks:
+            if (episode, number) in self._memory.chunks:
                 continue
-            chunk = self._ahead.chunks.get((episode, number))
+            chunk = self._memory.ahead.chunks.get((episode, number))
             if chunk is None:
                 where = self._where(episode, number + 1)
-                framed = self._ahead.records[episode, number + 1]
+                framed = self._memory.ahead.records[episode, number + 1]
                 data = shards.unframe_record(framed, where)
                 chunk = codec.Chunk(self._header(episode), data, where)
                 self._check(episode, number, chunk, where)
-            self._chunks[episode, number] = chunk
+            self._memory.chunks[episode, number] = chunk
 
     def _end(self, episode: int, chunk: int) -> int:
         """Returns the step after the last one of a chunk."""
@@ -183,29 +180,33 @@ class WindowReader:
 
     def _is_ahead(self, episode: int, first: int, last: int) -> bool:
         """Returns whether everything that `_load` needs of chunks first to last is in memory."""
-        ahead = self._ahead
+        ahead = self._memory.ahead
         has_header = (
-            episode in self._headers
+            episode in self._memory.headers
             or episode in ahead.headers
             or (episode, 0) in ahead.records
         )
         return all(
-            (episode, number) in self._chunks
+            (episode, number) in self._memory.chunks
             or (episode, number) in ahead.chunks
             or (has_header and (episode, number + 1) in ahead.records)
             for number in range(first, last + 1)
         )
 
     def _header(self, episode: int) -> codec.Header:
-        header = self._headers.get(episode) or self._ahead.headers.get(episode)
+        header = self._memory.headers.get(episode) or self._memory.ahead.headers.get(
+            episode
+        )
         if header is None:
             where = self._where(episode, 0)
-            record = shards.unframe_record(self._ahead.records[episode, 0], where)
+            record = shards.unframe_record(
+                self._memory.ahead.records[episode, 0], where
+            )
             header = codec.Header(record, self._settings, where)
-        self._headers[episode] = header
-        self._headers.move_to_end(episode)
-        if len(self._headers) > HEADERS + self._lanes:
-            self._headers.popitem(last=False)
+        self._memory.headers[episode] = header
+        self._memory.headers.move_to_end(episode)
+        if len(self._memory.headers) > HEADERS + self._lanes:
+            self._memory.headers.popitem(last=False)
         return header
 
     def _check(self, episode: int, number: int, chunk: codec.Chunk, where: str) -> None:
@@ -264,6 +265,25 @@ class _Ahead(NamedTuple):
     records: dict[tuple[int, int], bytes]
     headers: dict[int, codec.Header]
     chunks: dict[tuple[int, int], codec.Chunk]
+
+
+class _Memory(threading.local):
+    """What a reader has in memory. Each thread has its own, so that none drops another's.
+
+    Attributes:
+        headers: decoded headers by episode, the latest used last.
+        chunks: decoded chunks by episode and number, the latest used last.
+        ahead: what `fetch_ahead` has read.
+    """
+
+    def __init__(self) -> None:
+        self.headers: collections.OrderedDict[int, codec.Header] = (
+            collections.OrderedDict()
+        )
+        self.chunks: collections.OrderedDict[tuple[int, int], codec.Chunk] = (
+            collections.OrderedDict()
+        )
+        self.ahead = _Ahead({}, {}, {})
 
 
 class Part(NamedTuple):

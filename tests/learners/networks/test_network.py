@@ -96,8 +96,10 @@ def test_the_previous_world_is_no_input(frames):
 )
 def test_presets_have_the_sizes_they_claim(size, least, most):
     config = dataclasses.replace(presets.NETWORKS[size], latent_model=True)
-    count = parameters.count(parameters.shapes(config, UNPLUGGED))
-    assert least < count < most
+    shapes = parameters.shapes(config, UNPLUGGED)
+    if size == "tiny":  # its tables of legal actions are counted, not trained
+        shapes = parameters.without_counts(shapes)
+    assert least < parameters.count(shapes) < most
 
 
 def test_full_runs_on_the_papers_shapes():

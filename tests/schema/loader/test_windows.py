@@ -1,10 +1,12 @@
+import concurrent.futures
 import pickle
+import random
 
 import numpy as np
 import pytest
 
 import starmill
-from starmill.schema import codec, errors
+from starmill.schema import codec, errors, storage
 from starmill.schema.loader import ranges, windows
 from starmill.schema.loader.episode_index import EpisodeIndex
 from tests.factories import range_reads, records, round_trips
@@ -96,10 +98,35 @@ def test_few_headers_and_chunks_are_kept(opened, index, monkeypatch):
     reader = reader_of(opened, index)
     for number in range(4):
         reader.read(number, 0, int(index.steps[number]), {})
-        assert len(reader._headers) <= 2
-        assert len(reader._chunks) <= 3
+        assert len(reader._memory.headers) <= 2
+        assert len(reader._memory.chunks) <= 3
     # The episode that was read last is still there.
-    assert 3 in reader._headers
+    assert 3 in reader._memory.headers
+
+
+def test_threads_may_share_a_reader(opened, index, originals, monkeypatch):
+    """Each thread has its own memory, and no file is closed while another reads it."""
+    monkeypatch.setattr(storage.RangeReader, "_MOST_OPEN", 1)
+    monkeypatch.setattr(windows, "CHUNKS", 1)
+    reader = reader_of(opened, index)
+
+    def read(number: int) -> None:
+        rng = random.Random(number)
+        for _ in range(40):
+            episode = rng.randrange(len(index.ids))
+            start = rng.randrange(int(index.steps[episode]))
+            expected = reader_of(opened, index)
+            for one, other in zip(
+                reader.chunks(episode, start, start + 1),
+                expected.chunks(episode, start, start + 1),
+                strict=True,
+            ):
+                assert one.chunk.delay(one.start) == other.chunk.delay(other.start)
+                assert one.chunk.index == other.chunk.index
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        for done in [pool.submit(read, number) for number in range(8)]:
+            done.result()
 
 
 def test_a_pickled_reader_reads_the_same(opened, index):
@@ -107,8 +134,8 @@ def test_a_pickled_reader_reads_the_same(opened, index):
     one, two = np.zeros(20, np.int32), np.zeros(20, np.int32)
     reader.read(2, 5, 25, {"game_loop": one})
     copy = pickle.loads(pickle.dumps(reader))
-    assert not copy._headers
-    assert not copy._chunks
+    assert not copy._memory.headers
+    assert not copy._memory.chunks
     copy.read(2, 5, 25, {"game_loop": two})
     np.testing.assert_array_equal(one, two)
 
@@ -193,4 +220,4 @@ def test_readers_of_lanes_keep_more(opened, index, monkeypatch):
     reader = windows.WindowReader(opened.url, records.SMALL, index, lanes=3)
     for number in range(4):
         reader.read(number, 0, 10, {})
-    assert len(reader._headers) == len(reader._chunks) == 4
+    assert len(reader._memory.headers) == len(reader._memory.chunks) == 4
