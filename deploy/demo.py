@@ -27,13 +27,13 @@ class Step(NamedTuple):
         name: of the result.
         commands: words after `starmill`, one list per command.
         open_this: file or folder to look at.
-        found: returns what to say about the result when it is there.
+        summary: returns what to say about the result when it is there.
     """
 
     name: str
     commands: Sequence[Sequence[str]]
     open_this: Path
-    found: Callable[[], str]
+    summary: Callable[[], str]
 
 
 def steps(out: Path, games: int, frames: int) -> list[Step]:
@@ -94,9 +94,9 @@ def _outcomes(path: Path) -> str:
     """Returns how the watched games ended, from the results' first six columns."""
     rows = [line.split(",") for line in path.read_text("utf-8").splitlines()[1:]]
     words = {"1": "won", "0": "drew", "-1": "lost"}
-    found = {row[0]: f"{row[1]} {words[row[5]]}" for row in rows}
+    endings = {row[0]: f"{row[1]} {words[row[5]]}" for row in rows}
     return "against very_easy " + ", ".join(
-        found[name] for name in WATCHED if name in found
+        endings[name] for name in WATCHED if name in endings
     )
 
 
@@ -116,7 +116,7 @@ def run(out: Path, plan: Sequence[Step]) -> int:
                 print(f"{words}\nended with {code}:", *text[-SHOWN_LINES:], sep="\n")
                 return 1
         seconds = time.monotonic() - start
-        line = f"{step.name:<10}{seconds:>8.0f}  {step.found():<58}  {step.open_this}"
+        line = f"{step.name:<10}{seconds:>8.0f}  {step.summary():<58}  {step.open_this}"
         print(line, flush=True)
     return 0
 
