@@ -11,6 +11,7 @@ ignore interrupts.
 
 import concurrent.futures
 import contextlib
+import logging
 import os
 import signal
 import threading
@@ -28,6 +29,7 @@ from apache_beam.runners.portability.fn_api_runner import fn_runner, worker_hand
 
 from starmill.schema import errors
 
+_LOG = logging.getLogger(__name__)
 # How Beam's thread reports that the process it waits for ended with an error.
 _DIED = "Worker subprocess exited with return code"
 # Python processes that inherit it do not import from the folder that they are started in.
@@ -96,12 +98,10 @@ def _end_workers() -> None:
 
 
 def _ignore_ends_of_workers() -> None:
-    """Lets Beam's threads no longer report that their workers ended."""
-    report = threading.excepthook
+    """Lets Beam's threads end without a traceback: what they talk to is gone."""
 
     def hook(args: threading.ExceptHookArgs) -> None:
-        if _DIED not in str(args.exc_value):
-            report(args)
+        _LOG.debug("a thread ended with its workers: %r", args.exc_value)
 
     threading.excepthook = hook
 
