@@ -18,8 +18,8 @@ from perf.row import Row
 from starmill.schema import settings
 from tests.factories import records
 
-# Of 437 MB, 336 are two wheels: llvmlite (179) and pyarrow (157).
-MOST_MEGABYTES = 450.0
+# The aim, which does not hold: llvmlite (179 MB) and pyarrow (157 MB) alone take more.
+MOST_MEGABYTES = 300.0
 MOST_IMPORT, MOST_WINDOW, MOST_GAME = 1.0, 15.0, 60.0
 _WINDOW = """
 import sys, starmill

@@ -34,8 +34,8 @@ _GAMES, _SEED = 6, 5
 _KEEPING = selection.Selection(ladder=True, two_humans=True)
 _REJECTING = dataclasses.replace(_KEEPING, min_mmr=100_000)
 _FILES = 100_000
-# A ladder game of the embedded engine has a small lobby, which is what sc2reader is slow at:
-# replays of the real game give twice the first ratio.
+# A ladder game of the embedded engine has a small lobby, which is what sc2reader is slow at. On 44
+# replays of the real game the first ratio was 15.4, and 7.5 on the ladder's.
 _REJECTED_FLOOR, _KEPT_FLOOR = 5.0, 1.0
 _MOST_MEMORY_MB = 1024
 

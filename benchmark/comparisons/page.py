@@ -15,11 +15,11 @@ _BARS = 14
 
 
 class Sides(NamedTuple):
-    """The names of the two things that are compared.
+    """What the page calls the two things that it compares.
 
     Attributes:
-        first: what the page calls the first.
-        second: what it calls the second.
+        first: the name of the one that is shown first.
+        second: the name of the other.
     """
 
     first: str

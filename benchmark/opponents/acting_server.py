@@ -34,7 +34,7 @@ _XLA_FLAGS = "--xla_cpu_multi_thread_eigen=false"
 
 
 class Begin(NamedTuple):
-    """A game begins on this connection.
+    """Says that a new game begins on this connection.
 
     Attributes:
         seed: of the agent's random choices.
@@ -44,7 +44,7 @@ class Begin(NamedTuple):
 
 
 class Turn(NamedTuple):
-    """The agent is to act in the connection's game.
+    """Asks the agent for its next action in the connection's game.
 
     Attributes:
         observation: what its player sees.

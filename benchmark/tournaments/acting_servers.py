@@ -36,7 +36,12 @@ class ActingServers:
     """
 
     def __init__(self, contestants: Iterable[Contestant], threads: int) -> None:
-        """Starts nothing yet. threads: as many games as are played at the same time."""
+        """Starts no process yet; `prepare` does, when a game needs its agents.
+
+        Args:
+            contestants: of the tournament; only trained agents among them get a process.
+            threads: how many games are played at the same time.
+        """
         trained = [player for player in contestants if player.kind is Kind.CHECKPOINT]
         self._contestants = {player.name: player for player in trained}
         self._threads = min(threads, os.cpu_count() or 1)

@@ -119,5 +119,6 @@ def test_a_batch_is_one_round_of_requests(s3, monkeypatch):
         faults.gather = False
     assert len(np.unique(batch["episode"])) == 24
     assert faults.requests - before == 24
-    # More connections than S3's client has by itself; a busy machine may split a round.
+    # S3's client would have fewer connections by default. On a busy machine, the requests of one
+    # round may be counted as two.
     assert 1 <= faults.rounds <= 2
