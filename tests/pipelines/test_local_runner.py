@@ -33,6 +33,7 @@ def interrupt_at(mark, send):
     return during
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mark", EVENTS)
 @pytest.mark.parametrize("send", [os.kill, os.killpg], ids=["process", "group"])
 def test_an_interrupt_ends_a_build_with_one_line(ladder, tmp_path, mark, send):
