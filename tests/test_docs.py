@@ -34,14 +34,14 @@ SYNOPSIS = re.compile(r"[\[\]]|\.\.\.|\|")
 
 def command_lines(text):
     """Returns the `starmill ...` lines of a document's code, continuation lines joined."""
-    found = []
+    collected = []
     fenced = "\n".join(body for _, _, body in FENCE.findall(text))
     indented = "\n".join(re.findall(r"^    .*", FENCE.sub("", text), re.M))
     for line in re.sub(r"\\\n\s*", " ", f"{fenced}\n{indented}").splitlines():
         stripped = line.strip().removeprefix("$ ")
         if stripped.startswith("starmill ") and not SYNOPSIS.search(stripped):
-            found.append(stripped.split("  #")[0].split("     ")[0])
-    return found
+            collected.append(stripped.split("  #")[0].split("     ")[0])
+    return collected
 
 
 def runnable_blocks(text):
@@ -144,3 +144,22 @@ def test_links_between_documents_lead_somewhere():
             if not (document.parent / target).exists():
                 broken.append(f"{document.relative_to(ROOT)} -> {target}")
     assert broken == []
+
+
+def test_the_words_of_the_glossary_are_used():
+    """Each word of the glossary stands in the code or in another document."""
+    glossary = ROOT / "docs/glossary.md"
+    words = re.findall(r"^\| \*\*(.+?)\*\*", glossary.read_text("utf-8"), re.M)
+    assert len(words) == len(set(words)) > 40
+    packages = ("schema", "converters", "engines", "pipelines", "learners", "benchmark")
+    modules = [path for name in packages for path in (ROOT / name).rglob("*.py")]
+    pages = [page for page in DOCUMENTS if page != glossary]
+    text = "\n".join(path.read_text("utf-8") for path in [*modules, *pages])
+    # A word of two parts may continue on the next line of a comment or a docstring.
+    flat = re.sub(r"\s+(?:# )?", " ", text.lower())
+    unused = [
+        word
+        for word in words
+        if not re.search(rf"\b{re.escape(word.lower())}s?\b", flat)
+    ]
+    assert unused == []
