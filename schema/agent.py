@@ -25,7 +25,7 @@ class Agent(Protocol):
     def reset(self, seed: int, race: str) -> None:
         """Starts a game and forgets the one before.
 
-        race: that it plays, one of `game_constants.RACES`.
+        race: the race that it plays, one of `game_constants.RACES`.
         """
 
     def act(self, observation: Arrays) -> Arrays:

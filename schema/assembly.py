@@ -33,7 +33,7 @@ class Build:
         selection: the selection, as JSON.
         replay_ids: all replays that were requested, kept or not.
         replay_set: their `manifest.replay_set_digest`, where they are too many to be listed;
-            "": it follows from `replay_ids`.
+            "" if it follows from `replay_ids`.
         libraries: releases that affect the bytes, beyond those that this package adds.
     """
 
@@ -120,7 +120,7 @@ def write_tables(
     Args:
         folder: path or URL of the dataset.
         episodes: pieces of the episode table, in order; the episodes of a replay are in one.
-        quarantine: returns the quarantine; called when all episodes were taken.
+        quarantine: returns the quarantine; called after the last episode.
         unselected: returns the sides that the selection leaves out; likewise.
 
     Raises ConfigError, and writes nothing, if there is no episode.

@@ -129,7 +129,7 @@ def readme(content: manifest.Manifest) -> bytes:
 
 
 def _plain(name: str) -> str:
-    """Returns a name from a replay as Markdown and HTML show it, without taking it for theirs.
+    """Returns a name from a replay, escaped so that Markdown and HTML show it as text.
 
     Replays name their maps, and anyone can make a replay. Ordinary names stay as they are.
     """

@@ -110,9 +110,11 @@ class Manifest:
                 sum(entry.size_bytes for entry in self.shards),
             ),
         )
-        for field, said, found in totals:
-            if said != found:
-                problems.append(f"{field}: says {said}, the shards have {found}")
+        for field, stated, total in totals:
+            if stated != total:
+                problems.append(
+                    f"{field}: expected {total} as in the shards, found {stated}"
+                )
         if problems:
             raise errors.FormatError("manifest: " + "; ".join(problems[:_MOST_SHOWN]))
 
@@ -144,7 +146,7 @@ class Manifest:
 
 
 def name_problems(name: str, version: str) -> list[str]:
-    """Returns what is wrong with a dataset's name and version; nothing if they will do."""
+    """Returns what is wrong with a dataset's name and version; an empty list if nothing is."""
     problems = []
     if not _IDENTIFIER.match(name):
         problems.append(
@@ -182,13 +184,13 @@ def parse(data: bytes, where: str = NAME) -> Manifest:
         )
     del content["format"]
     try:
-        found = _manifest(content, where)
-        canonical = found.to_bytes()
+        parsed = _manifest(content, where)
+        canonical = parsed.to_bytes()
     except (errors.ConfigError, RecursionError) as error:
         raise errors.FormatError(f"{where}: {error}") from error
     if canonical != data:
         raise errors.FormatError(f"{where}: not in canonical form: it was edited")
-    return found
+    return parsed
 
 
 def _manifest(content: dict[str, Any], where: str) -> Manifest:
@@ -291,7 +293,7 @@ def _shard_problems(entries: tuple[shards.ShardEntry, ...]) -> list[str]:
     problems = []
     for entry in entries:
         if not shards.is_shard_name(entry.name):
-            problems.append(f"shards: {entry.name!r:.100} is no shard's name")
+            problems.append(f"shards: {entry.name!r:.100} is not a shard's name")
         elif shards.split_of_name(entry.name) != entry.split:
             problems.append(
                 f"shards: {entry.name}: its split is said to be {entry.split!r}"
@@ -312,7 +314,7 @@ def _shard_problems(entries: tuple[shards.ShardEntry, ...]) -> list[str]:
 def _file_problems(entries: tuple[FileEntry, ...]) -> list[str]:
     names = [entry.name for entry in entries]
     problems = [
-        f"files: {name!r:.100} is no file's name"
+        f"files: {name!r:.100} is not a file's name"
         for name in names
         if not _FILE.fullmatch(name) or shards.is_shard_name(name) or name == NAME
     ]

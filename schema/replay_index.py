@@ -1,4 +1,4 @@
-"""The index as a Parquet file: one row per replay, columns of `replay.COLUMNS`.
+"""The index as a Parquet file: one row per replay, columns of `replay_row.COLUMNS`.
 
 In: rows. Out: Arrow tables; and rows again, a few thousand in memory at a time. An index that is
 complete has a digest in its footer, which readers check: Parquet itself would not notice every

@@ -23,8 +23,9 @@ SPLITS = ("train", "valid", "test")
 # Of a thousand replays, how many are in valid and in test; the rest are in train.
 VALID_PERMILLE, TEST_PERMILLE = 20, 20
 
-# A problem with the file comes before all rules, with two exceptions. A row with a problem in the
-# lobby has what the rules up to VERSION need, and one with a problem in the events what all need.
+# A problem with the file comes before all rules, with two exceptions. A row with a
+# problem in the lobby still has the values for the rules up to VERSION, and a row with
+# a problem in the events has the values for all rules.
 LOBBY_PROBLEMS = frozenset(
     {RejectReason.NO_PROTOCOL, RejectReason.BAD_DETAILS, RejectReason.BAD_INIT_DATA}
 )

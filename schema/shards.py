@@ -109,7 +109,7 @@ def split_of_name(name: str) -> str:
 
 
 def numbers_of_name(name: str) -> tuple[int, int]:
-    """Returns which shard of how many of its split a name is that of."""
+    """Returns a shard's number in its split, and how many shards the split has, from its name."""
     match = _NAME.fullmatch(name)
     if match is None:
         raise errors.FormatError(f"{name!r}: expected a shard's name")

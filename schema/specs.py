@@ -242,19 +242,19 @@ def problems(
 
     leading: dimensions before those of the spec, such as the steps of an episode.
     """
-    found = []
+    texts = []
     if set(arrays) != set(expected):
         missing = sorted(set(expected) - set(arrays))
         extra = sorted(set(arrays) - set(expected))
-        found.append(f"missing arrays {missing}, unexpected {extra}")
+        texts.append(f"missing arrays {missing}, unexpected {extra}")
     for key in sorted(set(expected) & set(arrays)):
         array, spec = arrays[key], expected[key]
         shape = (*leading, *spec.shape)
         if array.shape != shape or array.dtype != np.dtype(spec.dtype):
-            found.append(
+            texts.append(
                 f"{key}: expected {spec.dtype} {shape}, found {array.dtype} {array.shape}"
             )
-    return found
+    return texts
 
 
 def raw_settings(

@@ -28,7 +28,7 @@ from starmill.schema.stores import credentials
 _log = logging.getLogger(__name__)
 _Result = TypeVar("_Result")
 
-# NAME.PID.tmp: how a file of this machine is called until it is complete.
+# NAME.PID.tmp: the name of a file on this machine until it is complete.
 _TEMPORARY = re.compile(r"(.+)\.\d+\.tmp", re.DOTALL)
 # Files of unknown length are read in pieces of so many bytes.
 _PIECE_BYTES = 1 << 24
@@ -112,7 +112,7 @@ def join(folder: str, name: str) -> str:
     return f"{folder.rstrip('/')}/{name}"
 
 
-def retry(action: Callable[[], _Result], what: str) -> _Result:
+def retry(action: Callable[[], _Result], title: str) -> _Result:
     """Runs an action, up to ATTEMPTS times if it fails with errors that may be temporary.
 
     Waits 0.1, 0.2, 0.4 ... seconds in between, so a store that fails for a moment does no harm,
@@ -120,20 +120,20 @@ def retry(action: Callable[[], _Result], what: str) -> _Result:
 
     Args:
         action: called without arguments.
-        what: what the action does, like "reading data/x"; for messages.
+        title: describes the action in messages, like "reading data/x".
     """
     for attempt in range(1, ATTEMPTS + 1):
         try:
             return action()
         except Exception as error:
             if (advice := credentials.problem(error)) is not None:
-                raise errors.ConfigError(f"{what}: {advice}") from error
+                raise errors.ConfigError(f"{title}: {advice}") from error
             if isinstance(error, _FINAL) or not _is_temporary(error):
                 raise
             if attempt == ATTEMPTS:
-                raise OSError(f"{what}: {error}") from error
+                raise OSError(f"{title}: {error}") from error
             wait = FIRST_WAIT_SECONDS * 2 ** (attempt - 1)
-            _log.warning("%s failed (%s); trying again in %.1f s", what, error, wait)
+            _log.warning("%s failed (%s); trying again in %.1f s", title, error, wait)
             time.sleep(wait)
     raise AssertionError("unreachable: the last attempt returns or raises")
 

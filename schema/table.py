@@ -227,7 +227,7 @@ def open_parquet(
         where: the file's address, for messages.
         size_bytes: of the file.
         rows: how many the table must have; None if that is not known.
-        unlike: columns of short texts that differ from row to row. A dictionary of them would
+        unlike: columns of short texts that are different in each row. A dictionary of them would
             take more memory than the texts.
     """
     metadata = pyarrow.parquet.read_metadata(source)

@@ -70,7 +70,7 @@ def _content(file: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
     if info.compress_type not in _METHODS:
         raise ValueError(f"{info.filename!r:.100}: compressed by an unknown method")
     with file.open(info) as member:
-        # A little more than is said shows that more is there.
+        # One byte beyond the stated size shows whether the member is longer.
         data = member.read(info.file_size + 1)
     if len(data) != info.file_size:
         raise ValueError(f"{info.filename!r:.100}: not as long as the file says")

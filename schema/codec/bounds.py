@@ -1,7 +1,7 @@
 """Every index and length that compiled loops take from stored bytes, and how each is bounded.
 
-The bytes of a shard are whatever its writer wanted, whatever checksums say. A loop compares each
-number with its bound before it uses it, and returns the bound's code as a negative number
+A shard can hold any bytes: its checksums only show that its writer wrote them. A loop compares
+each number with its bound before it uses it, and returns the bound's code as a negative number
 instead of reading, writing or allocating. It raises nothing: an exception that passes through
 compiled code leaks the arrays of all loops that it passes.
 `tests/schema/codec/test_bounds.py` attacks every row of the table.
@@ -39,9 +39,9 @@ class Bound(NamedTuple):
     Attributes:
         code: what loops return, negative, if the number is out of bounds.
         section: the sections of a payload that hold it.
-        number: what it is.
+        number: the number's meaning.
         bound: what it must satisfy before it is used.
-        message: what the reader is told.
+        message: the text of the error.
     """
 
     code: int

@@ -35,7 +35,7 @@ class Header:
     Attributes:
         layout: which section holds which array.
         payload: the record's content, and the dictionary of its chunks.
-        digest: what chunks of this episode say of it.
+        digest: of this header's record; every chunk of the episode repeats it.
         decompressor: zstd's, with the dictionary.
         planes: the reference planes by key, uint8 [P].
     """
@@ -221,7 +221,7 @@ class _Sections:
             raise errors.ShardCorrupt(f"{self._where}: {key}: {bounds.message(status)}")
 
     def run(self, key: str, kernel: Callable[..., int], *arguments: Any) -> None:
-        """Runs a kernel. The bound that it says does not hold becomes an error."""
+        """Runs a kernel. Raises ShardCorrupt for a bound that does not hold."""
         status = kernel(*arguments)
         if status < 0:
             raise errors.ShardCorrupt(f"{self._where}: {key}: {bounds.message(status)}")

@@ -2,8 +2,8 @@
 
 In: arrays by key of `specs.episode_specs(settings)`. Out: records, the same for the same
 arrays, settings and zstd library. The header holds step 0, and every chunk refers to it: its
-planes are the chunks' reference planes, and its payload is their zstd dictionary. So what does
-not change in an episode is stored once, and a chunk can be read with the header alone.
+planes are the chunks' reference planes, and its payload is their zstd dictionary. Therefore what
+does not change in an episode is stored once, and reading a chunk needs only the header.
 Knows nothing of files.
 """
 
@@ -176,7 +176,7 @@ class _Packer:
             self._buffer = np.empty(bound, np.uint8)
 
     def _table(self, arrays: Arrays, steps: int) -> tuple[NDArray[np.int32], bool]:
-        """Returns the small arrays as series [F, steps], and whether the camera fits in."""
+        """Returns the small arrays as series [F, steps], and whether they hold the camera."""
         want = self._layout
         table = np.zeros((int(want.groups[-1]), steps), np.int32)
         for key, begin in zip(want.table, want.groups, strict=False):

@@ -130,29 +130,31 @@ def new_scratch(values, series):
 @checked_kernel
 def put_series(buf, pos, series, steps, scratch):
     """Writes one column; returns (position after it, changes that a reader will find)."""
-    found = _find_changes(series, scratch)
+    streams = _find_changes(series, scratch)
     # A dense stream has one entry per step; a sparse one per change, and a mask.
-    dense = found.changing * (steps - 1)
+    dense = streams.changing * (steps - 1)
     mode = STILL
-    if found.changing:
-        mode = DENSE if 2 * found.total > dense else SPARSE
-    first_code, gap_code = width_code(found.first), width_code(found.gap)
-    delta_code = width_code(found.delta)
+    if streams.changing:
+        mode = DENSE if 2 * streams.total > dense else SPARSE
+    first_code, gap_code = width_code(streams.first), width_code(streams.gap)
+    delta_code = width_code(streams.delta)
     buf[pos] = mode | first_code << 2 | delta_code << 4 | gap_code << 6
     pos = _put_first_values(buf, pos + 1, series, first_code)
     if mode == STILL:
         return pos, 0
-    pos = put_varint(buf, pos, found.changing)
-    pos = put_stream(buf, pos, scratch.gaps, found.changing, gap_code)
+    pos = put_varint(buf, pos, streams.changing)
+    pos = put_stream(buf, pos, scratch.gaps, streams.changing, gap_code)
     if mode == DENSE:
-        return _put_dense(buf, pos, found.changing, steps, scratch, delta_code), (
-            found.total
+        return _put_dense(buf, pos, streams.changing, steps, scratch, delta_code), (
+            streams.total
         )
-    pos = put_varint(buf, pos, found.total)
-    mask_code = width_code(found.mask)
+    pos = put_varint(buf, pos, streams.total)
+    mask_code = width_code(streams.mask)
     buf[pos] = mask_code
-    pos = put_stream(buf, pos + 1, scratch.masks, found.changing, mask_code)
-    return put_stream(buf, pos, scratch.deltas, found.total, delta_code), found.total
+    pos = put_stream(buf, pos + 1, scratch.masks, streams.changing, mask_code)
+    return put_stream(
+        buf, pos, scratch.deltas, streams.total, delta_code
+    ), streams.total
 
 
 @checked_kernel

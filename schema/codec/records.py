@@ -104,7 +104,7 @@ def open_chunk(
 
 
 def digest(record: bytes) -> bytes:
-    """Returns what chunks say of the header's record that they belong to."""
+    """Returns the digest of a header's record, which its chunks repeat."""
     return hashlib.sha256(record).digest()[:_TIE_BYTES]
 
 
@@ -156,7 +156,7 @@ def _parse(record: bytes, kind: int, where: str) -> bytes:
 
 def _inflate(decompressor: Any, frame: bytes, most: int, where: str) -> bytes:
     try:
-        # The decompressor allocates what the frame says, before it reads on.
+        # The decompressor allocates the size that the frame states before it reads the content.
         size = zstandard.frame_content_size(frame)
         if not 0 <= size <= most:
             raise errors.ShardCorrupt(

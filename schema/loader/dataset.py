@@ -212,8 +212,8 @@ class Dataset:
         rows = self._blocks.get(block)
         if rows is None:
             self._blocks.clear()
-            chosen = self.rows[block * _BLOCK_ROWS : (block + 1) * _BLOCK_ROWS]
-            rows = self._blocks[block] = self.content.columns(_META, chosen)
+            numbers = self.rows[block * _BLOCK_ROWS : (block + 1) * _BLOCK_ROWS]
+            rows = self._blocks[block] = self.content.columns(_META, numbers)
         return table.metas(rows.slice(number % _BLOCK_ROWS, 1))[0]
 
     @functools.cached_property

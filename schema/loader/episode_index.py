@@ -79,8 +79,8 @@ class EpisodeIndex:
         content.verify()
         is_ascending = bool((np.diff(rows) > 0).all())
         if len(rows) <= MOST_IN_MEMORY or not is_ascending:
-            chosen = cls.from_table(content.columns(_COLUMNS, rows))
-            return dataclasses.replace(chosen, remake=remake)
+            index = cls.from_table(content.columns(_COLUMNS, rows))
+            return dataclasses.replace(index, remake=remake)
         home = TemporaryFolder()
         with contextlib.ExitStack() as stack:
             files = {
@@ -173,10 +173,10 @@ def _write_pieces(
     for part in content.pieces(_COLUMNS, rows):
         stop = part.first + part.content.num_rows
         begin_row, end_row = np.searchsorted(rows, [part.first, stop])
-        chosen = part.content.take(rows[begin_row:end_row] - part.first)
-        if chosen.num_rows == 0:
+        rows_of_part = part.content.take(rows[begin_row:end_row] - part.first)
+        if rows_of_part.num_rows == 0:
             continue
-        index = EpisodeIndex.from_table(chosen)
+        index = EpisodeIndex.from_table(rows_of_part)
         of_all = [numbers.setdefault(n, len(numbers)) for n in index.shard_names]
         arrays = {
             "ids": index.ids,

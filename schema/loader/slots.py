@@ -87,8 +87,8 @@ def _shared() -> list[str]:
 
 
 def _free_bytes(folder: str) -> int:
-    found = os.statvfs(folder)
-    return found.f_bavail * found.f_frsize
+    disk = os.statvfs(folder)
+    return disk.f_bavail * disk.f_frsize
 
 
 def _megabytes(size_bytes: int) -> str:

@@ -21,7 +21,7 @@ from starmill.schema.settings import ConverterSettings
 
 # How many headers and chunks a reader keeps; a header takes about 400 kB, a chunk 100 kB.
 HEADERS, CHUNKS = 64, 64
-# What is read at once has some more encoded bytes than these at most.
+# Windows are added to one read until it has this many encoded bytes.
 MOST_AHEAD_BYTES = 128 << 20
 
 
@@ -64,7 +64,7 @@ class WindowReader:
         self._memory = _Memory()
 
     def fetch_ahead(self, windows: Sequence["Window"]) -> int:
-        """Reads the records of windows at once; returns of how many, at least one.
+        """Reads the records of windows at once; returns the number of windows read, at least one.
 
         `read` and `chunks` then need no request for these windows. They should follow soon:
         the records stay in memory until the next call.

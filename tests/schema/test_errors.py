@@ -29,21 +29,21 @@ def test_the_drawing_shows_every_class_and_no_other():
 @pytest.mark.parametrize("error", _leaves(), ids=lambda c: c.__name__)
 def test_every_leaf_is_expected_by_some_test(error):
     pattern = re.compile(rf"raises\([^)]*\b{error.__name__}\b")
-    found = [
+    result = [
         path.name
         for path in sorted((ROOT / "tests").rglob("test_*.py"))
         if path.name != "test_errors.py" and pattern.search(path.read_text("utf-8"))
     ]
-    assert found, f"no test expects {error.__name__}"
+    assert result, f"no test expects {error.__name__}"
 
 
 @pytest.mark.parametrize("error", CLASSES, ids=lambda c: c.__name__)
 def test_errors_survive_pickling(error):
-    made = error("mmr", "below 3500") if error is errors.ReplayError else error("why")
-    again = pickle.loads(pickle.dumps(made))
+    result = error("mmr", "below 3500") if error is errors.ReplayError else error("why")
+    again = pickle.loads(pickle.dumps(result))
     assert type(again) is error
-    assert str(again) == str(made)
-    assert vars(again) == vars(made)
+    assert str(again) == str(result)
+    assert vars(again) == vars(result)
 
 
 def test_a_choice_that_exists_is_no_problem():

@@ -8,21 +8,21 @@ from tests.factories import records
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def built(tmp_path_factory):
     folder = tmp_path_factory.mktemp("manifest")
     return folder, records.dataset(str(folder))
 
 
-def test_it_comes_back_and_has_a_digest(made):
-    folder, content = made
+def test_it_comes_back_and_has_a_digest(built):
+    folder, content = built
     assert manifest.read(str(folder)) == content
     name, digest = content.reference().split("#")
     assert name == "factory@1.0.0"
     assert len(digest) == len("sha256:") + 64
 
 
-def test_two_builds_have_the_same_bytes_everywhere(made, tmp_path):
-    folder, content = made
+def test_two_builds_have_the_same_bytes_everywhere(built, tmp_path):
+    folder, content = built
     assert records.dataset(str(tmp_path)) == content
     names = sorted(path.name for path in folder.iterdir())
     assert names == sorted(path.name for path in tmp_path.iterdir())
@@ -52,13 +52,13 @@ def rewrite(content, change):
         (lambda m: m["shards"][0].update(note=1), "expected entries with"),
     ],
 )
-def test_what_does_not_fit_is_refused(made, change, match):
+def test_what_does_not_fit_is_refused(built, change, match):
     with pytest.raises(errors.FormatError, match=match):
-        manifest.parse(rewrite(made[1], change))
+        manifest.parse(rewrite(built[1], change))
 
 
-def test_edits_are_noticed(made):
-    data = made[1].to_bytes()
+def test_edits_are_noticed(built):
+    data = built[1].to_bytes()
     with pytest.raises(errors.FormatError, match="checksum"):
         manifest.parse(data.replace(b"factory", b"faktory"))
     with pytest.raises(errors.FormatError, match="canonical"):
@@ -81,8 +81,8 @@ def test_the_replay_set_is_a_set():
     assert manifest.replay_set_digest({"a"}) != manifest.replay_set_digest({"b"})
 
 
-def test_card_and_croissant_describe_the_dataset(made):
-    folder, content = made
+def test_card_and_croissant_describe_the_dataset(built):
+    folder, content = built
     text = (folder / "README.md").read_text()
     assert "12 episodes" in text
     assert "`action/unit_tags`" in text
@@ -95,8 +95,8 @@ def test_card_and_croissant_describe_the_dataset(made):
     assert all(field["dataType"] for field in document["recordSet"][0]["field"])
 
 
-def test_a_registry_finds_names_and_keeps_them(made, tmp_path):
-    folder, content = made
+def test_a_registry_finds_names_and_keeps_them(built, tmp_path):
+    folder, content = built
     path = tmp_path / "registry.json"
     registry.add(path, "factory@1.0.0", str(folder), content.digest())
     registry.add(path, "factory@1.0.0", str(folder), content.digest())
@@ -137,6 +137,6 @@ def test_references_that_make_no_sense_are_refused():
         registry.resolve("data#sha256:123")
 
 
-def test_a_manifest_cannot_be_built_of_counts_that_disagree(made):
+def test_a_manifest_cannot_be_built_of_counts_that_disagree(built):
     with pytest.raises(errors.FormatError, match="episodes: says 3"):
-        dataclasses.replace(made[1], episodes=3)
+        dataclasses.replace(built[1], episodes=3)

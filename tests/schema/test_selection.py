@@ -159,11 +159,11 @@ def test_the_side_that_came_further_gives_the_reason() -> None:
 
 
 def test_ratings_of_init_data_can_be_left_out() -> None:
-    chosen = row({"mmr_source": MmrSource.INIT_DATA})
+    replay = row({"mmr_source": MmrSource.INIT_DATA})
     both = dataclasses.replace(UNPLUGGED, mmr_scope="both")
-    assert selection.reject_reason(chosen, both) is None
+    assert selection.reject_reason(replay, both) is None
     strict = dataclasses.replace(both, mmr_source="metadata")
-    assert selection.reject_reason(chosen, strict) == "mmr_unknown"
+    assert selection.reject_reason(replay, strict) == "mmr_unknown"
 
 
 def test_presets_are_the_papers() -> None:

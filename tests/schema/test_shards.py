@@ -114,8 +114,8 @@ def test_tensorflow_and_beam_read_a_shard(tmp_path):
     item = encoded(1)
     name = shards.shard_name("train", 0, 1)
     shards.write_shard(str(tmp_path), name, [item])
-    found = []
+    collected = []
     with (tmp_path / name).open("rb") as file:
         while (record := beam_tfrecord._TFRecordUtil.read_record(file)) is not None:
-            found.append(record)
-    assert found == list(item.records)
+            collected.append(record)
+    assert collected == list(item.records)

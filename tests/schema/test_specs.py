@@ -19,8 +19,8 @@ def test_specs_equal_the_references(path):
         np.load(path.parent.parent / "expected" / path.name)["__spec_json"].tobytes()
     )
 
-    def shown(found):
-        return {key: spec.to_json() for key, spec in found.items()}
+    def shown(report):
+        return {key: spec.to_json() for key, spec in report.items()}
 
     assert shown(specs.observation_specs(settings)) == expected["observation"]
     assert shown(specs.action_specs(settings)) == expected["action"]

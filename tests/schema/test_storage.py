@@ -114,6 +114,6 @@ def test_users_choose_how_many_connections_there_are(monkeypatch):
     cases = ({}, most), ({"max_pool_connections": 5}, 5), ({"read_timeout": 3}, most)
     for configured, expected in cases:
         monkeypatch.setitem(fsspec.config.conf, "s3", {"config_kwargs": configured})
-        found = storage._client_options("s3://bucket/data")["config_kwargs"]
-        assert found == {**configured, "max_pool_connections": expected}
+        result = storage._client_options("s3://bucket/data")["config_kwargs"]
+        assert result == {**configured, "max_pool_connections": expected}
     assert storage._client_options("gs://bucket/data") == {}

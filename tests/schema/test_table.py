@@ -76,18 +76,18 @@ def test_quarantine_rows_are_sorted():
         replay_id="b", player_id=None, source="x", reason="corrupt", detail="d"
     )
     rows = [row, dataclasses.replace(row, replay_id="a", player_id=2)]
-    found = table.quarantine_table(rows).to_pylist()
-    assert [item["replay_id"] for item in found] == ["a", "b"]
-    assert found[1]["player_id"] is None
+    result = table.quarantine_table(rows).to_pylist()
+    assert [item["replay_id"] for item in result] == ["a", "b"]
+    assert result[1]["player_id"] is None
     assert table.quarantine_table([]).schema.equals(table.QUARANTINE_SCHEMA)
 
 
 def test_statistics_count():
     rows = [placed(0, mmr=None, outcome=1), placed(1, mmr=4000, outcome=-1, steps=7)]
-    found = table.statistics(table.episode_table(rows))
-    assert found["by_outcome"] == {"-1": 1, "1": 1}
-    assert found["mmr"] == {"known": 1, "min": 4000, "max": 4000}
-    assert found["steps"] == {"min": 7, "max": 40}
+    numbers = table.statistics(table.episode_table(rows))
+    assert numbers["by_outcome"] == {"-1": 1, "1": 1}
+    assert numbers["mmr"] == {"known": 1, "min": 4000, "max": 4000}
+    assert numbers["steps"] == {"min": 7, "max": 40}
 
 
 def test_rows_that_come_piece_by_piece_make_the_same_file(tmp_path, monkeypatch):

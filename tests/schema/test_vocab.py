@@ -14,12 +14,12 @@ def test_dense_ids_run_without_gaps_and_lead_back(name, size):
     assert len(dense_to_raw) == size + 1
     assert dense_to_raw[0] == 0
     assert (dense_to_raw >= 0).all()
-    found = raw_to_dense[dense_to_raw]
+    result = raw_to_dense[dense_to_raw]
     if name == "unit_types":
         # The reference names raw type 1958 for id 238, and yet translates it to 239.
-        assert found[238] == 239
-        found = np.where(np.arange(size + 1) == 238, 238, found)
-    np.testing.assert_array_equal(found, np.arange(size + 1))
+        assert result[238] == 239
+        result = np.where(np.arange(size + 1) == 238, 238, result)
+    np.testing.assert_array_equal(result, np.arange(size + 1))
 
 
 def test_aliases_share_a_dense_id_with_another_type():

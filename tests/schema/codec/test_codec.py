@@ -33,11 +33,11 @@ TINY = dataclasses.replace(
 )
 
 
-def assert_same(expected, found):
-    assert expected.keys() == found.keys()
+def assert_same(expected, actual):
+    assert expected.keys() == actual.keys()
     for key in expected:
-        assert expected[key].dtype == found[key].dtype, key
-        np.testing.assert_array_equal(expected[key], found[key], err_msg=key)
+        assert expected[key].dtype == actual[key].dtype, key
+        np.testing.assert_array_equal(expected[key], actual[key], err_msg=key)
 
 
 def payloads(records, settings):
@@ -176,15 +176,15 @@ def episodes(draw):
     order = rng.integers(0, base, steps)
     for key, spec in specs.episode_specs(TINY).items():
         if key in drawn or ("any" in drawn and spec.shape == ()):
-            found = draw(int_arrays(spec, base))
+            result = draw(int_arrays(spec, base))
         else:
             info = np.iinfo(spec.dtype)
             high = draw(strategies.sampled_from([1, 255, info.max]))
             low = draw(strategies.sampled_from([0, info.min]))
-            found = rng.integers(
+            result = rng.integers(
                 low, high, (base, *spec.shape), spec.dtype, endpoint=True
             )
-        arrays[key] = found[order]
+        arrays[key] = result[order]
     return arrays
 
 

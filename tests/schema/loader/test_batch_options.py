@@ -105,9 +105,9 @@ FINGERPRINTS = [
 ]
 
 
-@pytest.mark.parametrize(("chosen", "number"), FINGERPRINTS)
-def test_fingerprints_never_change(chosen, number):
-    assert batch_options.plan_for_host(chosen, STORED).fingerprint() == number
+@pytest.mark.parametrize(("options", "number"), FINGERPRINTS)
+def test_fingerprints_never_change(options, number):
+    assert batch_options.plan_for_host(options, STORED).fingerprint() == number
 
 
 def test_fingerprints_do_not_depend_on_hosts_or_number_types():

@@ -20,8 +20,8 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def s3():
     """A bucket's address and the faults of the way to it."""
-    with s3_server.running() as found:
-        yield found
+    with s3_server.running() as result:
+        yield result
 
 
 def test_a_dataset_is_written_and_read(s3, tmp_path):

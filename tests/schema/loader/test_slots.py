@@ -75,9 +75,9 @@ def test_a_disk_is_the_last_resort(room, caplog):
 
 
 def test_the_machine_s_own_folders_have_room():
-    found = slots.place(1000, 2)
-    assert found.slots == 4
-    assert os.access(found.folder, os.W_OK)
+    result = slots.place(1000, 2)
+    assert result.slots == 4
+    assert os.access(result.folder, os.W_OK)
 
 
 def _with_small_memory(*command):
