@@ -32,12 +32,13 @@ class Command(NamedTuple):
     target: np.int64
 
 
-# The reference's own mark: the tag of all ones counts as targeted when nothing is.
+# The reference's own marker: if nothing is targeted, the tag of all ones counts as the target.
 NO_TARGET = np.int64(-1)
 NO_COMMAND = Command(np.empty(0, np.int64), NO_TARGET)
 
 
-# The spec ends at 2. The reference repeats what it is told, so some more pass too.
+# The spec's maximum is 2. The reference accepts more than that, so somewhat larger
+# numbers are accepted too.
 MOST_REPEATED = 255
 
 
@@ -241,7 +242,7 @@ def argument(action: Mapping[str, Any], name: str) -> int:
 
 
 def _tag_of(row: int, tags: NDArray[np.int64]) -> int:
-    """A row that the observation does not have stands for itself."""
+    """Returns the tag of a row; a row that the observation lacks is returned as it is."""
     return int(tags[row]) & _MASK64 if row < len(tags) else row
 
 
@@ -275,10 +276,10 @@ def _encode_command(
     grid: geometry.Grid,
 ) -> Command | None:
     queued = argument(action, "queued")
-    chosen = _tags_of(action, tags, limits)
+    commanded = _tags_of(action, tags, limits)
     target = NO_TARGET
     command = protos.raw_pb2.ActionRawUnitCommand(
-        ability_id=function.ability_id, unit_tags=chosen, queue_command=bool(queued)
+        ability_id=function.ability_id, unit_tags=commanded, queue_command=bool(queued)
     )
     if function.kind == "cmd_pt":
         point = command.target_world_space_pos
@@ -300,7 +301,7 @@ def _encode_command(
         request.actions.add().action_raw.unit_command.CopyFrom(command)
     if copies < 1:
         return None
-    return Command(_ascending(chosen), target)
+    return Command(_ascending(commanded), target)
 
 
 class Encoded(NamedTuple):
@@ -343,8 +344,8 @@ def encode(
         centre.x, centre.y = x, y
         return Encoded(request, camera=(x, y))
     if function.kind == "autocast":
-        chosen = _tags_of(action, tags, limits)
-        return Encoded(request, _encode_autocast(request, function, chosen))
+        commanded = _tags_of(action, tags, limits)
+        return Encoded(request, _encode_autocast(request, function, commanded))
     return Encoded(
         request, _encode_command(request, function, action, tags, limits, grid)
     )

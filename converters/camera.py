@@ -180,6 +180,6 @@ def look(
 
 
 def light(plane: NDArray[Any], before: Rectangle, now: Rectangle) -> None:
-    """Sets the plane to 1 in a rectangle, having cleared the one that was lit before."""
+    """Clears the rectangle that was lit before, and sets the plane to 1 in another."""
     plane[before.top : before.bottom, before.left : before.right] = 0
     plane[now.top : now.bottom, now.left : now.right] = 1

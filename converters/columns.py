@@ -363,10 +363,10 @@ def reported_actions(observation: bytes) -> bytes:
     observation's own bytes.
     """
     data = np.frombuffer(observation, np.uint8)
-    found, bad = wire.gather(data, wire.tail_of(data), GRAMMAR, ACTIONS_FIELD)
+    actions, bad = wire.gather(data, wire.tail_of(data), GRAMMAR, ACTIONS_FIELD)
     if bad >= 0:
         raise _refuse(len(data), bad)
-    return bytes(found)
+    return bytes(actions)
 
 
 class Reader:

@@ -10,7 +10,7 @@ import numpy as np
 
 from starmill.schema.compilation import compiled
 
-# What a float becomes that is no int32: out of range, infinite, or not a number.
+# The result for a float that is not an int32: out of range, infinite, or not a number.
 NO_INTEGER = -(2**31)
 
 
@@ -62,7 +62,8 @@ def row(grid, y):  # type: ignore[no-untyped-def]
 def world_index(grid, x, y):  # type: ignore[no-untyped-def]
     """Returns the cell of an action's point; may lie outside of the grid.
 
-    Truncates where `column` and `row` floor, so that a little left of the map is column 0.
+    It truncates, whereas `column` and `row` round down; a point just left of
+    the map is in column 0.
     """
     low = max(np.float32(0.5), y)
     down = trunc(grid.scale * (grid.height - low))

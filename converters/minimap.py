@@ -27,7 +27,7 @@ _HEIGHT_MAP = PLANE_ROWS["height_map"]
 
 # A byte's eight pixels, as the uint64 that they are in memory.
 _EIGHT_PIXELS = np.unpackbits(np.arange(256, dtype=np.uint8)).view(np.uint64)
-# A message of a few bytes can say that a plane is as large as it likes. The game's largest
+# A message of a few bytes can state any size for a plane. The game's largest
 # minimap has 256 pixels.
 MOST_PIXELS = 1024
 # Why `_fill` stopped.
@@ -147,7 +147,7 @@ def fill(
         return
     plane = columns.planes[rows[k]]
     bits, size = int(plane[BITS_PER_PIXEL]), int(plane[LENGTH])
-    found = {
+    problems = {
         _SIZE_DIFFERS: f"expected the height map's {length} x {length} pixels, "
         f"found {plane[SIZE_X]} x {plane[SIZE_Y]}",
         _ENCODING: f"expected 1, 8 or 32 bits for each of {length * length} pixels, "
@@ -156,4 +156,4 @@ def fill(
         _UNKNOWN_TYPE: f"unit type {unknown} is not in table unit_types",
     }
     name = next(n for n, row in PLANE_ROWS.items() if row == rows[k])
-    raise errors.ConverterError(f"minimap plane {name}: {found[why]}")
+    raise errors.ConverterError(f"minimap plane {name}: {problems[why]}")

@@ -26,7 +26,7 @@ from starmill.schema.settings import ConverterSettings
 
 Arrays = dict[str, NDArray[Any]]
 Message = Any
-# away_race_observed until an enemy was seen; also what players ask for who do not care.
+# away_race_observed until an enemy was seen; also the request of players who take any race.
 RANDOM_RACE = 4
 _OBSERVER = 3
 _PLANE_PREFIX = "minimap_"
@@ -35,9 +35,8 @@ _PLANE_PREFIX = "minimap_"
 class Converter:
     """Converts the observations of one player in one game, in order.
 
-    With `settings.supervised` every step has its action (`action/*`), and feeding it back
-    through `action` before the next step is what moves the memory on. Without, a live
-    agent's own actions go through `action`.
+    With `settings.supervised`, every step has its action (`action/*`); pass it to `action` before
+    the next step to update the memory. Otherwise, pass a live agent's own actions to `action`.
 
     Ownership: `convert` returns arrays of its own each time. With reuse=True it returns
     read-only views of buffers that the next call overwrites, which saves the allocations.
@@ -122,9 +121,10 @@ class Converter:
 
     @property
     def memory(self) -> tuple[actions.Command, tuple[np.float32, np.float32]]:
-        """What `action` moves on: last command and virtual camera.
+        """The state that `action` changes: the last command and the virtual camera.
 
-        Live play puts it back where the game refuses an action: no replay would hold it.
+        Live play restores it if the game refuses an action, because no replay would contain that
+        action.
         """
         return self._command, self._camera
 
@@ -137,7 +137,7 @@ class Converter:
     def action(
         self, action: Mapping[str, Any]
     ) -> tuple[protos.sc2api_pb2.RequestAction, int]:
-        """Returns the game's request for an action, and its delay; moves the memory on.
+        """Returns the game's request for an action, and its delay; updates the memory.
 
         Args:
             action: arguments by name, without the prefix `action/`: `function`, `delay`,
@@ -237,7 +237,7 @@ class Converter:
         return sight.view
 
     def _fill_holdings(self, out: Arrays, columns: Columns, prefix: str) -> None:
-        """What a player has: resources, unit counts, upgrades."""
+        """Fills what a player has: resources, unit counts, upgrades."""
         units.fill_counts(
             out[f"{prefix}unit_counts_bow"], columns, self._layout, self._seen_types
         )
@@ -300,7 +300,7 @@ def _plan(settings: ConverterSettings) -> _Plan:
     described = specs.observation_specs(settings)
     return _Plan(
         tuple(
-            # The plane of the camera alone counts on zeros; all else is written whole.
+            # Only the camera's plane must begin as zeros; all other arrays are written whole.
             (key, spec.shape, spec.dtype, np.zeros if key == "camera" else np.empty)
             for key, spec in described.items()
             if not key.startswith(_PLANE_PREFIX)

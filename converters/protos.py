@@ -38,11 +38,11 @@ class _DescriptorLoader(importlib.machinery.SourceFileLoader):
         from google.protobuf import descriptor_pb2, descriptor_pool
         from google.protobuf.internal import builder
 
-        found = _SERIALIZED.search(self.get_data(self.path).decode("utf-8"))
-        if found is None:
+        literal_match = _SERIALIZED.search(self.get_data(self.path).decode("utf-8"))
+        if literal_match is None:
             super().exec_module(module)
             return
-        literal = ast.literal_eval(found.group(1))
+        literal = ast.literal_eval(literal_match.group(1))
         data = literal if isinstance(literal, bytes) else literal.encode("latin1")
         described = descriptor_pb2.FileDescriptorProto.FromString(data)
         for dependency in described.dependency:

@@ -104,7 +104,7 @@ def action_frames(events: Iterable[GameEvent]) -> dict[int, list[int]]:
 
 def _frames(entries: Sequence[tuple[int, bool]], last_loop: int) -> list[int]:
     """Returns the loops left after thinning out camera moves, ended by `last_loop`."""
-    # Of a run of camera moves the last stands; one that no action follows does not.
+    # Of consecutive camera moves the last one counts, unless no action follows it.
     frames = [
         loop
         for i, (loop, camera) in enumerate(entries)

@@ -26,7 +26,7 @@ _MASKED_COLUMNS = np.array(
 )
 _TAG_COLUMN = _COLUMN["tag"]
 _CARGO_COLUMN = _COLUMN["is_in_cargo"]
-# The features that masking knows; more features and the reference dies on a masked enemy.
+# The features that masking knows. With more, the reference crashes on a masked enemy.
 MAX_FEATURES = len(specs.UNIT_COLUMNS)
 
 
@@ -286,16 +286,16 @@ def fill_rows(
         selected: tags of the last command's units, ascending.
         target: tag of its target, or `actions.NO_TARGET`.
     """
-    kind, found = _fill(out, columns, grid, layout, view, selected, target)
+    kind, unknown = _fill(out, columns, grid, layout, view, selected, target)
     if kind == 3:
         raise errors.ConverterError(
-            f"num_unit_features: masking knows {MAX_FEATURES} columns, found {found}"
+            f"num_unit_features: masking knows {MAX_FEATURES} columns, found {unknown}"
         )
     if kind:
         name = "unit type" if kind == 1 else "buff"
         table = "unit_types" if kind == 1 else "buffs"
         raise errors.ConverterError(
-            f"{name} {int(found) & 0xFFFFFFFF} is not in table {table}"
+            f"{name} {int(unknown) & 0xFFFFFFFF} is not in table {table}"
         )
 
 

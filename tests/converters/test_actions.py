@@ -46,9 +46,9 @@ OBSERVATION = _observation()
 
 
 def _converter(settings=SETTINGS) -> Converter:
-    made = Converter(settings, _game_info())
-    made.convert(OBSERVATION, delay=1)
-    return made
+    converter = Converter(settings, _game_info())
+    converter.convert(OBSERVATION, delay=1)
+    return converter
 
 
 def _round_trip(action):
@@ -62,8 +62,8 @@ def _canonical(function: vocab.Function) -> bool:
     """Whether decoding gives this function: not where a general one stands for it."""
     if function.kind in ("no_op", "camera_move"):
         return True
-    found = vocab.decode_functions(function.kind).get(function.ability_id, 0)
-    return found == function.id
+    result = vocab.decode_functions(function.kind).get(function.ability_id, 0)
+    return result == function.id
 
 
 def _action(function, rows, world, target, queued, repeat, delay):
@@ -92,9 +92,9 @@ def _assert_same(action):
 
 @pytest.mark.parametrize("kind", [*vocab.KINDS, "camera_move"])
 def test_decode_of_encode_is_the_action_for_every_function(kind):
-    chosen = [function for function in CANONICAL if function.kind == kind]
-    assert chosen
-    for function in chosen:
+    functions = [function for function in CANONICAL if function.kind == kind]
+    assert functions
+    for function in functions:
         rows = [] if kind == "camera_move" else [1, 5, 39]
         _assert_same(_action(function, rows, 40 * 64 + 63, 7, 1, 2, 9))
 
@@ -104,8 +104,8 @@ def test_functions_that_a_general_one_stands_for_decode_to_it():
     assert others
     for function in others:
         action = _action(function, [2], 5, 3, 0, 0, 1)
-        found = int(_round_trip(action)["function"])
-        assert found == vocab.decode_functions(function.kind).get(
+        decoded_id = int(_round_trip(action)["function"])
+        assert decoded_id == vocab.decode_functions(function.kind).get(
             function.ability_id, 0
         )
 
@@ -127,31 +127,31 @@ def test_decode_of_encode_is_the_action(
 
 
 def test_a_no_op_is_an_empty_request_and_leaves_the_memory():
-    made = _converter()
-    before = made.memory
+    converter = _converter()
+    before = converter.memory
     for function in (0, -1, 564, 10**6):
-        request, delay = made.action({"function": function, "delay": 4})
+        request, delay = converter.action({"function": function, "delay": 4})
         assert not request.actions
         assert delay == 4
-    assert made.memory == before
+    assert converter.memory == before
 
 
 def test_a_command_is_remembered_in_the_extra_columns():
-    made = _converter()
+    converter = _converter()
     attack = vocab.function_named("Attack_unit")
-    made.action(_action(attack, [1, 5], 0, 7, 0, 0, 1))
-    rows = made.convert(OBSERVATION, delay=1)["raw_units"]
+    converter.action(_action(attack, [1, 5], 0, 7, 0, 0, 1))
+    rows = converter.convert(OBSERVATION, delay=1)["raw_units"]
     assert np.flatnonzero(rows[:, -2]).tolist() == [1, 5]
     assert np.flatnonzero(rows[:, -1]).tolist() == [7]
 
 
 def test_a_camera_move_moves_the_virtual_camera_only():
-    made = _converter()
+    converter = _converter()
     move = vocab.functions()[vocab.CAMERA_FUNCTION]
-    made.action(_action(move, [], 10 * 64 + 30, 0, 0, 0, 1))
-    found = made.convert(OBSERVATION, delay=1)
-    assert found["camera_position"].tolist() == [30, 10]
-    assert not found["raw_units"][:, -2:].any()
+    converter.action(_action(move, [], 10 * 64 + 30, 0, 0, 0, 1))
+    step = converter.convert(OBSERVATION, delay=1)
+    assert step["camera_position"].tolist() == [30, 10]
+    assert not step["raw_units"][:, -2:].any()
 
 
 @pytest.mark.parametrize(
@@ -189,6 +189,6 @@ def test_a_selection_is_cut_and_ended():
     command = request.actions.add().action_raw.unit_command
     command.ability_id = vocab.function_named("Stop_quick").ability_id
     command.unit_tags.extend(2**40 + i for i in range(30))
-    made = _converter(settings)
-    found = made.convert(OBSERVATION, force_action=request, delay=1)
-    assert found["action/unit_tags"].tolist() == list(range(16))
+    converter = _converter(settings)
+    step = converter.convert(OBSERVATION, force_action=request, delay=1)
+    assert step["action/unit_tags"].tolist() == list(range(16))

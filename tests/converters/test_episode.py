@@ -89,10 +89,10 @@ def test_stacked_steps_are_an_episode_of_their_settings():
     assert arrays["raw_units"].shape[0] == 4
     assert arrays["game_loop"].tolist() == [0, 3, 10, 11]
     meta = records.episode_meta(steps=4, game_loops=11)
-    made = InMemoryEpisode(meta=meta, arrays=arrays)
-    made.check(SETTINGS)
+    result = InMemoryEpisode(meta=meta, arrays=arrays)
+    result.check(SETTINGS)
     with pytest.raises(errors.SpecError):
-        made.check(settings.UNPLUGGED)
+        result.check(settings.UNPLUGGED)
 
 
 def test_the_stream_follows_the_step_plan():

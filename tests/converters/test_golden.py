@@ -42,22 +42,22 @@ def _sort_tags(requests):
 
 
 def _assert_equal(case, expected):
-    found = capture.convert(case)
-    assert sorted(found) == sorted(expected)
+    arrays = capture.convert(case)
+    assert sorted(arrays) == sorted(expected)
     shuffled = case.meta.get("compare_unit_tags") == "multiset"
-    ours, theirs = _requests(found), _requests(expected)
+    ours, theirs = _requests(arrays), _requests(expected)
     if shuffled:
-        for arrays in (found, expected):
-            arrays["action/unit_tags"] = np.sort(arrays["action/unit_tags"], axis=1)
+        for side in (arrays, expected):
+            side["action/unit_tags"] = np.sort(side["action/unit_tags"], axis=1)
         _sort_tags(ours)
         _sort_tags(theirs)
     assert ours == theirs
     for key, want in expected.items():
         if key.startswith("__encoded_action"):
             continue  # compared as messages above
-        assert found[key].dtype == want.dtype, key
-        assert found[key].shape == want.shape, key
-        np.testing.assert_array_equal(found[key], want, err_msg=key)
+        assert arrays[key].dtype == want.dtype, key
+        assert arrays[key].shape == want.shape, key
+        np.testing.assert_array_equal(arrays[key], want, err_msg=key)
 
 
 def _load(path: Path):

@@ -17,16 +17,16 @@ from tests.factories import odd_captures, random_captures
 
 def _convert(case, *, reuse=False):
     settings = ConverterSettings.from_json(case.settings)
-    made = Converter(settings, case.game_info, case.replay_info, reuse=reuse)
+    converter = Converter(settings, case.game_info, case.replay_info, reuse=reuse)
     for step in case.steps:
-        arrays = made.convert(
+        arrays = converter.convert(
             step.player,
             opponent=step.opponent,
             force_action=step.force_action,
             delay=step.delay,
         )
         yield arrays
-        made.action(episode.action_of(arrays))
+        converter.action(episode.action_of(arrays))
 
 
 def _tame_seed(seed):
@@ -60,8 +60,8 @@ def test_random_messages_give_arrays_that_satisfy_the_specs(seed):
 def test_settings_that_are_not_supervised_give_no_action():
     case = random_captures.capture(0, tame=True)
     settings = ConverterSettings.from_json({**case.settings, "supervised": False})
-    made = Converter(settings, case.game_info, case.replay_info)
-    arrays = made.convert(case.steps[0].player)
+    converter = Converter(settings, case.game_info, case.replay_info)
+    arrays = converter.convert(case.steps[0].player)
     assert sorted(arrays) == sorted(specs.observation_specs(settings))
     with pytest.raises(errors.ConverterError, match="supervised"):
         episode.action_of(arrays)
@@ -125,8 +125,8 @@ def test_bytes_that_are_no_game_info_are_refused():
 def test_a_player_who_is_not_in_the_replay_info_has_no_mmr():
     case = random_captures.capture(0, tame=True)
     settings = ConverterSettings.from_json(case.settings)
-    made = Converter(settings, case.game_info, b"")
-    assert made.convert(case.steps[0].player, delay=1)["mmr"] == 0
+    converter = Converter(settings, case.game_info, b"")
+    assert converter.convert(case.steps[0].player, delay=1)["mmr"] == 0
 
 
 def test_more_features_than_there_are_stop_at_the_first_masked_enemy():
@@ -140,12 +140,12 @@ def test_more_features_than_there_are_stop_at_the_first_masked_enemy():
     units = message.observation.raw_data.units
     units.add(unit_type=48, alliance=1)
     case = random_captures.capture(0)
-    made = Converter(settings, case.game_info)
-    rows = made.convert(message, delay=1)["raw_units"]
+    converter = Converter(settings, case.game_info)
+    rows = converter.convert(message, delay=1)["raw_units"]
     assert rows.shape == (512, 49)
     units.add(unit_type=48, alliance=4).pos.x = 100.0
     with pytest.raises(errors.ConverterError, match="masking"):
-        made.convert(message, delay=1)
+        converter.convert(message, delay=1)
 
 
 def test_captures_survive_a_round_trip(tmp_path):

@@ -22,10 +22,10 @@ pytestmark = pytest.mark.reference
 @pytest.fixture(scope="module")
 def python() -> str:
     default = ROOT / ".venv-reference/bin/python"
-    found = os.environ.get("STARMILL_REFERENCE_PYTHON", str(default))
-    if not Path(found).exists():
-        pytest.skip(f"needs {found} with the pysc2 wheel: run `make reference`")
-    return found
+    path = os.environ.get("STARMILL_REFERENCE_PYTHON", str(default))
+    if not Path(path).exists():
+        pytest.skip(f"needs {path} with the pysc2 wheel: run `make reference`")
+    return path
 
 
 def _assert_agrees(path: Path, told: dict, result: Path) -> None:
@@ -52,14 +52,14 @@ def test_random_captures_agree_with_the_reference(tmp_path, python, kind):
     names = sorted(odd_captures.ODDITIES)
     for index in range(COUNT if kind != "odd" else len(names)):
         seed = 50_000 + index
-        made = (
+        result = (
             odd_captures.odd(names[index], seed)
             if kind == "odd"
             else random_captures.capture(
                 seed, tame=kind == "tame", wild=kind == "wild", agent=kind == "agent"
             )
         )
-        data = capture.to_bytes(capture.to_arrays(made))
+        data = capture.to_bytes(capture.to_arrays(result))
         (inputs / f"{index:03}.npz").write_bytes(data)
     subprocess.run([python, str(RECORDER), str(inputs), str(outputs)], check=True)
     for path in sorted(inputs.glob("*.npz")):

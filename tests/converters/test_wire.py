@@ -26,33 +26,33 @@ def _read(data: bytes) -> columns.Columns:
 
 
 def test_an_empty_unit_has_the_defaults_of_the_message():
-    found = _read(_units(b""))
-    assert found.counts[message_fields.UNITS] == 1
-    assert found.units[0, message_fields.DISPLAY_TYPE] == 1
-    assert found.units[0, message_fields.ALLIANCE] == 1
-    assert found.units[0, message_fields.CLOAK] == 0
-    assert not found.unit_floats[0].any()
+    message = _read(_units(b""))
+    assert message.counts[message_fields.UNITS] == 1
+    assert message.units[0, message_fields.DISPLAY_TYPE] == 1
+    assert message.units[0, message_fields.ALLIANCE] == 1
+    assert message.units[0, message_fields.CLOAK] == 0
+    assert not message.unit_floats[0].any()
 
 
 def test_the_last_value_of_a_scalar_wins():
-    found = _read(_units(Unit(owner=3).SerializeToString() + b"\x28\x07"))
-    assert found.units[0, message_fields.OWNER] == 7
+    message = _read(_units(Unit(owner=3).SerializeToString() + b"\x28\x07"))
+    assert message.units[0, message_fields.OWNER] == 7
 
 
 def test_an_unknown_enum_value_leaves_the_field_alone():
     cloaked = Unit(cloak=2).SerializeToString()
-    found = _read(_units(cloaked + varint(10 << 3) + varint(9)))
-    assert found.units[0, message_fields.CLOAK] == 2
-    found = _read(_units(varint(1 << 3) + varint(77)))
-    assert found.units[0, message_fields.DISPLAY_TYPE] == 1
+    message = _read(_units(cloaked + varint(10 << 3) + varint(9)))
+    assert message.units[0, message_fields.CLOAK] == 2
+    message = _read(_units(varint(1 << 3) + varint(77)))
+    assert message.units[0, message_fields.DISPLAY_TYPE] == 1
 
 
 def test_parts_of_a_singular_message_merge():
     first = _field(6, protos.common_pb2.Point(x=1.5, y=2.5).SerializeToString())
     second = _field(6, protos.common_pb2.Point(y=9.0).SerializeToString())
-    found = _read(_units(first + second))
+    message = _read(_units(first + second))
     np.testing.assert_array_equal(
-        found.unit_floats[0, message_fields.X : message_fields.Y + 1],
+        message.unit_floats[0, message_fields.X : message_fields.Y + 1],
         np.float32([1.5, 9.0]),
     )
 
@@ -61,30 +61,30 @@ def test_repeated_numbers_come_packed_or_not():
     plain = Unit(buff_ids=[5, 300]).SerializeToString()
     packed = _field(27, varint(5) + varint(300))
     for data in (plain, packed):
-        found = _read(_units(data))
-        assert found.units[
+        message = _read(_units(data))
+        assert message.units[
             0, message_fields.BUFF_0 : message_fields.BUFF_1 + 1
         ].tolist() == [5, 300]
 
 
 def test_a_wrong_wire_type_is_an_unknown_field():
-    found = _read(_units(varint(5 << 3 | 5) + b"abcd" + varint(14 << 3) + varint(9)))
-    assert found.units[0, message_fields.OWNER] == 0
-    assert found.unit_floats[0, message_fields.HEALTH] == 0
+    message = _read(_units(varint(5 << 3 | 5) + b"abcd" + varint(14 << 3) + varint(9)))
+    assert message.units[0, message_fields.OWNER] == 0
+    assert message.unit_floats[0, message_fields.HEALTH] == 0
 
 
 def test_negative_and_wide_numbers_are_cut_to_the_field():
     unit = Unit(owner=-5, tag=2**64 - 2, unit_type=2**32 - 1)
-    found = _read(_units(unit.SerializeToString() + b"\x50" + varint(2**32 + 3)))
-    assert found.units[0, message_fields.OWNER] == -5
-    assert found.units[0, message_fields.TAG] == -2
-    assert found.units[0, message_fields.UNIT_TYPE] == 2**32 - 1
-    assert found.units[0, message_fields.CLOAK] == 3
+    message = _read(_units(unit.SerializeToString() + b"\x50" + varint(2**32 + 3)))
+    assert message.units[0, message_fields.OWNER] == -5
+    assert message.units[0, message_fields.TAG] == -2
+    assert message.units[0, message_fields.UNIT_TYPE] == 2**32 - 1
+    assert message.units[0, message_fields.CLOAK] == 3
 
 
 def test_presence_of_an_add_on_tag_is_noted_even_if_zero():
-    found = _read(_units(Unit(add_on_tag=0).SerializeToString(), b""))
-    assert found.units[:2, message_fields.HAS_ADD_ON_TAG].tolist() == [1, 0]
+    message = _read(_units(Unit(add_on_tag=0).SerializeToString(), b""))
+    assert message.units[:2, message_fields.HAS_ADD_ON_TAG].tolist() == [1, 0]
 
 
 def test_groups_are_skipped_and_must_end():
@@ -119,8 +119,8 @@ def test_what_protobuf_refuses_is_refused(data):
 
 
 def test_room_is_made_for_more_units_than_there_was_room_for():
-    found = _read(_units(*(Unit(tag=i).SerializeToString() for i in range(1500))))
-    assert found.units[:1500, message_fields.TAG].tolist() == list(range(1500))
+    message = _read(_units(*(Unit(tag=i).SerializeToString() for i in range(1500))))
+    assert message.units[:1500, message_fields.TAG].tolist() == list(range(1500))
 
 
 def test_a_message_with_absurdly_many_units_is_refused():
@@ -134,8 +134,8 @@ def test_reported_actions_are_the_bytes_of_a_request():
     for loop in (3, 4):
         observation.actions.add(game_loop=loop).action_raw.camera_move.SetInParent()
     observation.observation.game_loop = 9
-    found = columns.reported_actions(observation.SerializeToString())
-    request = protos.sc2api_pb2.RequestAction.FromString(found)
+    result = columns.reported_actions(observation.SerializeToString())
+    request = protos.sc2api_pb2.RequestAction.FromString(result)
     assert list(request.actions) == list(observation.actions)
     assert columns.reported_actions(b"") == b""
     with pytest.raises(errors.ConverterError):

@@ -14,9 +14,9 @@ raw_pb2, sc2api_pb2 = protos.raw_pb2, protos.sc2api_pb2
 
 
 def _edit_settings(path: str, value: Any) -> Any:
-    def edit(made: dict[str, Any]) -> None:
+    def edit(arrays: dict[str, Any]) -> None:
         *outer, last = path.split("/")
-        target = made["settings"]
+        target = arrays["settings"]
         for name in outer:
             target = target[name]
         if value is None:
@@ -28,24 +28,24 @@ def _edit_settings(path: str, value: Any) -> Any:
 
 
 def _edit_message(step: int, change: Any, field: str = "player") -> Any:
-    def edit(made: dict[str, Any]) -> None:
+    def edit(arrays: dict[str, Any]) -> None:
         kind = (
             sc2api_pb2.RequestAction
             if field == "force_action"
             else sc2api_pb2.ResponseObservation
         )
-        message = kind.FromString(made["steps"][step][field] or b"")
+        message = kind.FromString(arrays["steps"][step][field] or b"")
         change(message)
-        made["steps"][step][field] = message.SerializeToString(deterministic=True)
+        arrays["steps"][step][field] = message.SerializeToString(deterministic=True)
 
     return edit
 
 
 def _edit_game(change: Any) -> Any:
-    def edit(made: dict[str, Any]) -> None:
-        info = sc2api_pb2.ResponseGameInfo.FromString(made["game_info"])
+    def edit(arrays: dict[str, Any]) -> None:
+        info = sc2api_pb2.ResponseGameInfo.FromString(arrays["game_info"])
         change(info)
-        made["game_info"] = info.SerializeToString(deterministic=True)
+        arrays["game_info"] = info.SerializeToString(deterministic=True)
 
     return edit
 
@@ -76,8 +76,8 @@ def _all_planes(side_x: int, side_y: int) -> Any:
 
 
 def _step_field(field: str, value: Any) -> Any:
-    def edit(made: dict[str, Any]) -> None:
-        made["steps"][1][field] = value
+    def edit(arrays: dict[str, Any]) -> None:
+        arrays["steps"][1][field] = value
 
     return edit
 
@@ -205,16 +205,16 @@ ODDITIES: dict[str, Any] = {
 def odd(name: str, seed: int) -> Capture:
     """A tame capture with one of ODDITIES in it."""
     plain = random_captures.capture(seed, steps=3, tame=True)
-    made: dict[str, Any] = {
+    captures: dict[str, Any] = {
         "settings": plain.settings,
         "game_info": plain.game_info,
         "steps": [vars(step).copy() for step in plain.steps],
     }
-    ODDITIES[name](made)
+    ODDITIES[name](captures)
     return Capture(
-        settings=made["settings"],
-        game_info=made["game_info"],
+        settings=captures["settings"],
+        game_info=captures["game_info"],
         replay_info=plain.replay_info,
-        steps=tuple(Step(**step) for step in made["steps"]),
+        steps=tuple(Step(**step) for step in captures["steps"]),
         meta={**plain.meta, "name": f"{name} {seed}"},
     )

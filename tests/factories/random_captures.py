@@ -230,7 +230,7 @@ class Episode:
         if self.maybe(0.1):
             kind = rng.choice(("chat", "ui", "feature", "empty", "nothing"))
         tags = [unit.tag for unit in units] + list(TAGS)
-        chosen = [rng.choice(tags) for _ in range(rng.choice((0, 1, 1, 3, 20)))]
+        choice = [rng.choice(tags) for _ in range(rng.choice((0, 1, 1, 3, 20)))]
         function = rng.choice(
             [f for f in vocab.functions() if f.kind == kind] or [None]
         )
@@ -238,10 +238,10 @@ class Episode:
         if self.maybe(0.2):
             ability = rng.choice((*self.abilities, 0, -1, 4599))
         if kind in ("cmd", "cmd_pt", "cmd_unit"):
-            self.command(action.action_raw.unit_command, kind, ability, chosen, tags)
+            self.command(action.action_raw.unit_command, kind, ability, choice, tags)
         elif kind == "autocast":
             action.action_raw.toggle_autocast.ability_id = ability
-            action.action_raw.toggle_autocast.unit_tags.extend(chosen)
+            action.action_raw.toggle_autocast.unit_tags.extend(choice)
         elif kind == "camera":
             self.point(action.action_raw.camera_move.center_world_space)
             action.action_raw.camera_move.SetInParent()
@@ -249,11 +249,16 @@ class Episode:
             self.no_raw_action(action, kind, ability)
 
     def command(
-        self, command: Any, kind: str, ability: int, chosen: list[int], tags: list[int]
+        self,
+        command: Any,
+        kind: str,
+        ability: int,
+        commanded: list[int],
+        tags: list[int],
     ) -> None:
         if self.maybe(0.95):
             command.ability_id = ability
-        command.unit_tags.extend(chosen)
+        command.unit_tags.extend(commanded)
         if self.maybe(0.6):
             command.queue_command = self.maybe(0.5)
         if kind == "cmd_pt":
@@ -363,22 +368,22 @@ def capture(
     tame: all of it converts.  wild: floats may be NaN or infinite.
     agent: an agent's own actions go back to the game, not those in the messages.
     """
-    made = Episode(seed, tame=tame, wild=wild)
-    messages = tuple(made.step() for _ in range(steps))
+    result = Episode(seed, tame=tame, wild=wild)
+    messages = tuple(result.step() for _ in range(steps))
     actions = None
     if agent:
-        made.settings["supervised"] = made.maybe(0.3)
+        result.settings["supervised"] = result.maybe(0.3)
         observations = [
             sc2api_pb2.ResponseObservation.FromString(step.player) for step in messages
         ]
         actions = tuple(
-            made.agent_action(len(message.observation.raw_data.units))
+            result.agent_action(len(message.observation.raw_data.units))
             for message in observations
         )
     return Capture(
-        settings=made.settings,
-        game_info=made.game_info(),
-        replay_info=made.replay_info(),
+        settings=result.settings,
+        game_info=result.game_info(),
+        replay_info=result.replay_info(),
         steps=messages,
         agent_actions=actions,
         meta={"name": f"random_{seed}", "seed": seed, "compare_unit_tags": "exact"},
@@ -387,22 +392,22 @@ def capture(
 
 def typical(seed: int, steps: int) -> Capture:
     """A tame episode of a common size: the paper's settings and two hundred units."""
-    made = Episode(seed, tame=True, wild=False)
-    made.settings = UNPLUGGED.to_json()
-    made.width, made.height = 176, 184
+    result = Episode(seed, tame=True, wild=False)
+    result.settings = UNPLUGGED.to_json()
+    result.width, result.height = 176, 184
     messages = []
     for _ in range(steps):
-        step = made.step()
+        step = result.step()
         message = sc2api_pb2.ResponseObservation.FromString(step.player)
         units = message.observation.raw_data.units
         while len(units) < 200:
-            made.unit(units.add())
+            result.unit(units.add())
         data = message.SerializeToString(deterministic=True)
         messages.append(dataclasses.replace(step, player=data))
     return Capture(
-        settings=made.settings,
-        game_info=made.game_info(),
-        replay_info=made.replay_info(),
+        settings=result.settings,
+        game_info=result.game_info(),
+        replay_info=result.replay_info(),
         steps=tuple(messages),
         meta={"name": f"typical_{seed}"},
     )

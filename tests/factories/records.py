@@ -118,13 +118,13 @@ def episode(
 ) -> InMemoryEpisode:
     """An episode; `arrays` replaces single arrays, other arguments override metadata."""
     make = {"game": game_arrays, "noise": noise_arrays}[kind]
-    made = {**make(seed, steps, settings), **(arrays or {})}
-    loops = int(made["game_loop"][-1])
+    contents = {**make(seed, steps, settings), **(arrays or {})}
+    loops = int(contents["game_loop"][-1])
     meta = episode_meta(
         seed,
         **{"steps": steps, "game_loops": loops, "duration_loops": loops, **overrides},
     )
-    return InMemoryEpisode(meta=meta, arrays=made)
+    return InMemoryEpisode(meta=meta, arrays=contents)
 
 
 def dataset(

@@ -28,22 +28,22 @@ ODD_SEED = 7
 
 
 def captures() -> dict[str, capture.Capture]:
-    made = {}
+    cases = {}
     for kind, seeds in SEEDS.items():
         for seed in seeds:
-            made[f"{kind}_{seed}"] = random_captures.capture(
+            cases[f"{kind}_{seed}"] = random_captures.capture(
                 seed, tame=kind != "wild", wild=kind == "wild", agent=kind == "agent"
             )
-    return made
+    return cases
 
 
 def _record(python: str, inputs: Path, outputs: Path) -> None:
     subprocess.run([python, str(RECORDER), str(inputs), str(outputs)], check=True)
 
 
-def _write(folder: Path, made: dict[str, capture.Capture]) -> None:
+def _write(folder: Path, cases: dict[str, capture.Capture]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    for name, case in made.items():
+    for name, case in cases.items():
         data = capture.to_bytes(capture.to_arrays(case))
         (folder / f"{name}.npz").write_bytes(data)
 

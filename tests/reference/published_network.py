@@ -452,8 +452,8 @@ def random_step(seed, frames, units=(150, 400)):
     tags = np.full((frames, 64), 512, np.int32)
     for frame, number in enumerate(count):
         own = np.flatnonzero(rows[frame, :number, COLUMNS["alliance"]] == 1)
-        chosen = np.sort(rng.permutation(own)[: rng.integers(1, 24)])
-        tags[frame, : len(chosen)] = chosen
+        choice = np.sort(rng.permutation(own)[: rng.integers(1, 24)])
+        tags[frame, : len(choice)] = choice
     action = {
         "function": integers(556),
         "delay": 1 + integers(200),

@@ -96,23 +96,23 @@ def run(case, note):
     settings = json_format.ParseDict(
         case.text("settings_json"), converter_pb2.ConverterSettings()
     )
-    made = converter.Converter(settings, case.environment())
+    peer = converter.Converter(settings, case.environment())
     agent = (
         case.text("agent_actions_json") if "agent_actions_json" in case.arrays else None
     )
     steps, encoded, delays = [], [], []
     for step in range(len(case.arrays["delay"])):
         note("convert_observation", step)
-        found = made.convert_observation(case.observation(step))
-        action = {k[7:]: v for k, v in found.items() if k.startswith("action/")}
+        result = peer.convert_observation(case.observation(step))
+        action = {k[7:]: v for k, v in result.items() if k.startswith("action/")}
         if agent is not None:
             action = {k: np.asarray(v, np.int32) for k, v in agent[step].items()}
         if not action:
             raise ValueError("no action in the observation")
         note("convert_action", step)
-        back = made.convert_action(action)
+        back = peer.convert_action(action)
         steps.append(
-            {k: np.squeeze(v) if v.shape == (1,) else v for k, v in found.items()}
+            {k: np.squeeze(v) if v.shape == (1,) else v for k, v in result.items()}
         )
         encoded.append(back.request_action.SerializeToString(deterministic=True))
         delays.append(back.delay)
@@ -122,8 +122,8 @@ def run(case, note):
     out["__encoded_action_offsets"] = np.cumsum([0] + [len(e) for e in encoded])
     out["__encoded_delay"] = np.array(delays, np.int32)
     described = {
-        "action": spec_json(made.action_spec()),
-        "observation": spec_json(made.observation_spec()),
+        "action": spec_json(peer.action_spec()),
+        "observation": spec_json(peer.observation_spec()),
     }
     text = json.dumps(described, sort_keys=True).encode()
     out["__spec_json"] = np.frombuffer(text, np.uint8)

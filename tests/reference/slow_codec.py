@@ -174,10 +174,10 @@ def plane(data, steps, reference):
 
 
 def payload(data, steps, references, settings):
-    found = specs.episode_specs(settings)
-    planes = sorted(key for key, spec in found.items() if spec.dtype == "uint8")
+    result = specs.episode_specs(settings)
+    planes = sorted(key for key, spec in result.items() if spec.dtype == "uint8")
     special = {"action/unit_tags", "raw_units", "camera", *planes}
-    table = sorted(set(found) - special)
+    table = sorted(set(result) - special)
     count = 4 + len(planes)
     lengths = struct.unpack_from(f"<{count}I", data)
     sections, at = [], 4 * count
@@ -188,24 +188,24 @@ def payload(data, steps, references, settings):
     out = {}
     sections[0].u32()
     for key in table:
-        size = math.prod(found[key].shape)
+        size = math.prod(result[key].shape)
         rows = series(sections[0], size, steps)
-        out[key] = np.array(rows, np.int32).reshape(steps, *found[key].shape)
-    if "camera" in found:
+        out[key] = np.array(rows, np.int32).reshape(steps, *result[key].shape)
+    if "camera" in result:
         corners = series(sections[0], 4, steps)
-        out["camera"] = np.zeros((steps, *found["camera"].shape), np.int32)
+        out["camera"] = np.zeros((steps, *result["camera"].shape), np.int32)
         for t, (top, bottom, left, right) in enumerate(corners):
             out["camera"][t, top:bottom, left:right] = 1
         if lengths[3]:
             raw = np.frombuffer(sections[3].take(lengths[3]), "<i4")
             out["camera"] = raw.reshape(out["camera"].shape)
-    capacity, columns = found["raw_units"].shape
-    if "action/unit_tags" in found:
-        size = found["action/unit_tags"].shape[0]
+    capacity, columns = result["raw_units"].shape
+    if "action/unit_tags" in result:
+        size = result["action/unit_tags"].shape[0]
         out["action/unit_tags"] = lists(sections[1], steps, size, capacity)
     out["raw_units"] = units(sections[2], steps, capacity, columns)
     for key, section in zip(planes, sections[4:], strict=True):
-        shape = found[key].shape
+        shape = result[key].shape
         reference = references.get(key, [0] * math.prod(shape))
         frames = plane(section, steps, reference)
         out[key] = np.array(frames, np.uint8).reshape(steps, *shape)
