@@ -290,7 +290,7 @@ EVENTS = [
 
 def members(pack: bool = False, **changes: Any) -> dict[str, bytes]:
     """The members of a good replay; `metadata` as dict or bytes, others as bytes, None: out."""
-    found: dict[str, Any] = {
+    contents: dict[str, Any] = {
         "replay.details": details(),
         "replay.initData": init_data(),
         "replay.game.events": game_events(EVENTS),
@@ -298,11 +298,11 @@ def members(pack: bool = False, **changes: Any) -> dict[str, bytes]:
     }
     if pack:
         for name in ("replay.details", "replay.initData"):
-            found[f"{name}.backup"] = found.pop(name)
-    found |= changes
+            contents[f"{name}.backup"] = contents.pop(name)
+    contents |= changes
     return {
         name: json.dumps(data).encode() if isinstance(data, dict) else data
-        for name, data in found.items()
+        for name, data in contents.items()
         if data is not None
     }
 

@@ -19,7 +19,7 @@ from starmill.schema import errors
 from starmill.schema.settings import ConverterSettings
 
 Arrays = Mapping[str, NDArray[Any]]
-# Listed by the reference in another order at times; a set of tags is meant.
+# The reference sometimes lists these tags in another order; they are a set.
 _UNORDERED = "action/unit_tags"
 
 
@@ -37,7 +37,7 @@ def convert(
 
 
 def compare_messages(
-    ledger: Ledger, name: str, expected: Recording, found: Recording, where: str
+    ledger: Ledger, name: str, expected: Recording, other: Recording, where: str
 ) -> None:
     """Checks that two recordings are equal, for the assumption `name`.
 
@@ -45,16 +45,16 @@ def compare_messages(
     """
     ledger.expect(
         name,
-        expected.loops == found.loops,
-        f"{where}: observed on other loops: {len(expected)} and {len(found)} of them",
+        expected.loops == other.loops,
+        f"{where}: observed on other loops: {len(expected)} and {len(other)} of them",
     )
-    for index in range(min(len(expected), len(found))):
-        one, two = expected[index], found[index]
+    for index in range(min(len(expected), len(other))):
+        one, two = expected[index], other[index]
         if one == two:
             ledger.expect(name, True, "")
             ledger.expect("order.units", True, "")
         elif not _is_alike(
-            ledger, name, one, two, f"{where}, loop {found.loops[index]}"
+            ledger, name, one, two, f"{where}, loop {other.loops[index]}"
         ):
             return
 
@@ -114,7 +114,7 @@ def compare_ways(
     settings: ConverterSettings,
     where: str,
 ) -> int:
-    """Converts both recordings and compares every array; returns the number of steps."""
+    """Converts both recordings and compares all arrays; returns the number of steps."""
     steps = 0
     try:
         pairs = zip(
@@ -164,9 +164,9 @@ def compare_reference(
 
 
 def _compare_step(
-    ledger: Ledger, name: str, expected: Arrays, found: Arrays, where: str
+    ledger: Ledger, name: str, expected: Arrays, other: Arrays, where: str
 ) -> None:
-    for key, mine in found.items():
+    for key, mine in other.items():
         theirs = np.asarray(expected[key])
         if key == _UNORDERED:
             mine, theirs = np.sort(mine), np.sort(theirs)

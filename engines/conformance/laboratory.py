@@ -23,7 +23,7 @@ from starmill.schema import errors
 
 
 class Bench(NamedTuple):
-    """A game and what is said to it.
+    """A game and the transcript of its client.
 
     Attributes:
         game: the process.

@@ -125,14 +125,14 @@ def _entry(name: str, account: _Account) -> Entry:
     )
 
 
-def first_difference(expected: bytes, found: bytes, place: str = "") -> Evidence:
+def first_difference(expected: bytes, other: bytes, place: str = "") -> Evidence:
     """Returns where two messages begin to differ."""
-    size = min(len(expected), len(found))
-    offset = next((i for i in range(size) if expected[i] != found[i]), size)
+    size = min(len(expected), len(other))
+    offset = next((i for i in range(size) if expected[i] != other[i]), size)
     low, high = max(0, offset - _AROUND_BYTES), offset + _AROUND_BYTES
     return Evidence(
         place=place,
         offset=offset,
         expected=expected[low:high].hex(),
-        found=found[low:high].hex(),
+        found=other[low:high].hex(),
     )

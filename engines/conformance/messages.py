@@ -95,12 +95,12 @@ class ObservationChecks:
                 )
 
     def _check_player(self, observation: sc2api_pb2.Observation) -> None:
-        found = observation.player_common.player_id
+        player_id = observation.player_common.player_id
         self._ledger.expect(
             "start.player",
-            found == self._player_id,
+            player_id == self._player_id,
             f"loop {observation.game_loop}: expected player {self._player_id}, "
-            f"found {found}",
+            f"found {player_id}",
         )
         camera = observation.raw_data.player.camera
         width, height = self._size

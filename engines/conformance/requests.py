@@ -73,14 +73,14 @@ def _check_version(lab: Laboratory, bench: Bench, executable: Executable) -> Non
     bench.transcript.expect_status("status.launched", sc2api_pb2.launched)
     ping = sc2api_pb2.ResponsePing.FromString(answer)
     expected = [executable.game_version, executable.base_build]
-    found = [".".join(ping.game_version.split(".")[:3]), ping.base_build]
+    answered = [".".join(ping.game_version.split(".")[:3]), ping.base_build]
     if executable.data_version is not None:
         expected.append(executable.data_version.upper())
-        found.append(ping.data_version.upper())
+        answered.append(ping.data_version.upper())
     lab.ledger.expect(
         "process.version",
-        expected == found,
-        f"ping: expected {expected}, found {found}",
+        expected == answered,
+        f"ping: expected {expected}, found {answered}",
     )
 
 
@@ -123,13 +123,13 @@ def _check_description(
     lab: Laboratory, info: Info, replay: Replay, executable: Executable
 ) -> None:
     described = sc2api_pb2.ResponseReplayInfo.FromString(info.replay_info)
-    found = {
+    answered = {
         entry.player_info.player_id: entry.player_mmr for entry in described.player_info
     }
     lab.ledger.expect(
         "info.players",
-        found == replay.mmrs,
-        f"expected MMRs by player id {replay.mmrs}, found {found}",
+        answered == replay.mmrs,
+        f"expected MMRs by player id {replay.mmrs}, found {answered}",
     )
     facts = [replay.base_build, replay.duration_loops]
     stated = [described.base_build, described.game_duration_loops]
@@ -191,13 +191,13 @@ def _check_ids(lab: Laboratory, bench: Bench) -> None:
     for tag in tags[:_QUERIED_UNITS]:
         query.abilities.add(unit_tag=tag)
     answer = bench.client.call(sc2api_pb2.Request(query=query), _REQUEST_SECONDS)
-    found = [
+    answered = [
         entry.unit_tag for entry in query_pb2.ResponseQuery.FromString(answer).abilities
     ]
     lab.ledger.expect(
         "ids.queries",
-        found == tags[:_QUERIED_UNITS],
-        f"asked about {len(tags[:_QUERIED_UNITS])} units, found answers about {len(found)}, "
+        answered == tags[:_QUERIED_UNITS],
+        f"asked about {len(tags[:_QUERIED_UNITS])} units, found answers about {len(answered)}, "
         "or in another order",
     )
 

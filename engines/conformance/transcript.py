@@ -120,11 +120,11 @@ class Transcript:
         if not answer.error:
             self._ledger.expect("answer.no_error", True, "")
         if not self._may_fail and not answer.error:
-            found = answer.WhichOneof("response")
+            kind_of_answer = answer.WhichOneof("response")
             self._ledger.expect(
                 "answer.kind",
-                found == kind,
-                f"expected an answer to {kind}, found {found}",
+                kind_of_answer == kind,
+                f"expected an answer to {kind}, found {kind_of_answer}",
             )
         self.history.append(self.status)
         is_started = kind == "start_replay" and not answer.start_replay.HasField(

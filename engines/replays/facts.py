@@ -20,7 +20,7 @@ from starmill.schema.reasons import MmrSource
 from starmill.schema.replay_row import PlayerRow
 
 HUMAN, AI = 2, 3  # m_control
-_UNRATED = -36400  # the game's own mark for a player without a rating
+_UNRATED = -36400  # the game's own code for a player without a rating
 _MAX_TEXT = 256
 # Tags of replay.details and of a player in it; the same in every build.
 _PLAYERS, _TITLE, _HANDLES = 0, 1, 10

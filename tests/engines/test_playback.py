@@ -179,7 +179,7 @@ def both(frames, ends=(10**9, 10**9), acted=None):
     acted = acted or frames
     clients = [FakeClient(acted.get(p, []), ends[p - 1]) for p in (1, 2)]
     pair = playback.Pair((player(clients[0]), player(clients[1])), frames)
-    found: dict[int, object] = {}
+    streams: dict[int, object] = {}
 
     def consume(player_id: int) -> None:
         items = []
@@ -188,16 +188,16 @@ def both(frames, ends=(10**9, 10**9), acted=None):
                 other = sc2api_pb2.ResponseObservation.FromString(observed.opponent)
                 assert other.observation.game_loop == loop
                 items.append((loop, observed))
-            found[player_id] = seen(items)
+            streams[player_id] = seen(items)
         except errors.StarmillError as error:
-            found[player_id] = error
+            streams[player_id] = error
 
     threads = [threading.Thread(target=consume, args=(p,)) for p in (1, 2)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(60)
-    return found, clients
+    return streams, clients
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -212,26 +212,26 @@ def test_playing_both_together_gives_each_the_stream_it_has_alone(seed):
         frames[p].append(125)
     # Actions also where there is no frame: camera moves that the plan leaves out.
     acted = {p: sorted({*frames[p], *rng.sample(range(120), 10)}) for p in (1, 2)}
-    found, clients = both(frames, (end, end), acted)
+    streams, clients = both(frames, (end, end), acted)
     for p in (1, 2):
         alone = seen(player(FakeClient(acted[p], end)).stream(frames[p]))
-        assert found[p] == alone
+        assert streams[p] == alone
     stepped = [sum(n for kind, n in c.requests if kind == "step") for c in clients]
     assert stepped[0] == stepped[1] <= 125
 
 
 def test_together_an_idle_player_does_not_pile_up_the_others_observations():
     frames = {1: list(range(1, 400)), 2: []}
-    found, _ = both(frames, (400, 400))
-    assert len(found[1]) == 400
-    assert [loop for loop, _ in found[2]] == list(range(401))
+    streams, _ = both(frames, (400, 400))
+    assert len(streams[1]) == 400
+    assert [loop for loop, _ in streams[2]] == list(range(401))
 
 
 def test_together_a_failure_reaches_both():
     frames = {1: [5, 50], 2: [6, 50]}
-    found, _ = both(frames, (10**9, 20))
-    assert isinstance(found[1], errors.EngineDesync)
-    assert isinstance(found[2], errors.EngineDesync)
+    streams, _ = both(frames, (10**9, 20))
+    assert isinstance(streams[1], errors.EngineDesync)
+    assert isinstance(streams[2], errors.EngineDesync)
 
 
 def test_together_one_can_leave_and_the_other_goes_on():

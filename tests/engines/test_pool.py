@@ -270,13 +270,13 @@ def test_a_wrapped_game_ends_with_its_group(root, tmp_path):
 
 
 def _group_members(group: int) -> list[int]:
-    found = []
+    collected = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
             with contextlib.suppress(ProcessLookupError):
                 if os.getpgid(int(folder.name)) == group:
-                    found.append(int(folder.name))
-    return found
+                    collected.append(int(folder.name))
+    return collected
 
 
 def test_shared_pools_are_one_per_configuration_and_close_with_the_last_user(root):

@@ -1,4 +1,4 @@
-"""What a bot wants done: intents, and the names of the ability ids and control groups they use.
+"""Intents, what bots want done, and names of the ability ids and control groups in them.
 
 In: ids of abilities and tags of units. Out: an `Intent`, which `bots` turns into camera moves,
 selections and commands. Must not know: why a bot wants something.
@@ -45,7 +45,7 @@ class Intent(NamedTuple):
         point: the (x, y) it is aimed at; None if it is aimed at a unit or at nothing.
         queued: whether it is appended to the units' orders instead of replacing them.
         repeat: how often the command is given.
-        where: the (x, y) that must be on the screen meanwhile; None if nothing must be.
+        where: the (x, y) that must be on the screen while the command is given; None for any.
         group: the control group to assign and recall the units by; -1 if they have none.
         autocast: whether it toggles the ability's autocast instead of using the ability.
     """

@@ -183,20 +183,20 @@ def _bank(situation: Situation) -> Bank:
 def _attack(situation: Situation, command: UnitCommand) -> Attack | None:
     """Returns the measures of an attack command, None if no fighting unit receives it."""
     army = situation.army
-    chosen = army[np.isin(situation.tags[army], command.unit_tags)]
+    attackers = army[np.isin(situation.tags[army], command.unit_tags)]
     point = command.target_point
-    if not len(chosen) or point is None:
+    if not len(attackers) or point is None:
         return None
-    xs, ys = situation.x[chosen], situation.y[chosen]
+    xs, ys = situation.x[attackers], situation.y[attackers]
     own_gap = max(abs(_median(xs) - point[0]), abs(_median(ys) - point[1]))
     halls = [situation.point(int(hall)) for hall in situation.halls]
     gap = min((distance(x - point[0], y - point[1]) for x, y in halls), default=0.0)
     return Attack(
         loop=situation.loop,
-        units=len(chosen),
-        share=len(chosen) / len(army),
+        units=len(attackers),
+        share=len(attackers) / len(army),
         gap=gap,
-        is_regroup=len(chosen) >= 3 and own_gap <= _REGROUP,
+        is_regroup=len(attackers) >= 3 and own_gap <= _REGROUP,
     )
 
 

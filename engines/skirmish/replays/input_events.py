@@ -407,7 +407,7 @@ _READERS: dict[str, Callable[..., game.Input | None]] = {
 
 
 def _number(value: Any) -> float:
-    """Returns a number as it is; ValueError if it is none."""
+    """Returns a number unchanged; ValueError for anything else."""
     if not isinstance(value, (int, float)):
         raise ValueError(f"expected a number, found {value!r}")
     return value

@@ -96,11 +96,11 @@ def _result(facts: Facts, player: int) -> str | None:
 def metadata(facts: Facts) -> bytes:
     """Returns `replay.gamemetadata.json`."""
     players = []
-    for player, who in enumerate(facts.participants, start=1):
+    for player, participant in enumerate(facts.participants, start=1):
         setup = facts.game.players[player - 1]
         if setup.absent:
             continue
-        rated = {} if who.mmr is None else {"MMR": who.mmr}
+        rated = {} if participant.mmr is None else {"MMR": participant.mmr}
         players.append(
             {
                 "PlayerID": player,
@@ -158,22 +158,22 @@ def _cache_handles(facts: Facts) -> list[bytes]:
 def details(facts: Facts) -> dict[str, Any]:
     """Returns the fields of `replay.details`."""
     players = []
-    for index, who in enumerate(facts.participants):
+    for index, participant in enumerate(facts.participants):
         setup = facts.game.players[index]
         alpha, red, green, blue = _COLORS[index]
         toon = {
-            "m_region": 0 if who.computer else 1,
-            "m_programId": b"\0\0\0\0" if who.computer else b"\0\0S2",
-            "m_realm": 0 if who.computer else 1,
-            "m_id": 0 if who.computer else who.toon_id,
+            "m_region": 0 if participant.computer else 1,
+            "m_programId": b"\0\0\0\0" if participant.computer else b"\0\0S2",
+            "m_realm": 0 if participant.computer else 1,
+            "m_id": 0 if participant.computer else participant.toon_id,
         }
         players.append(
             {
-                "m_name": who.name.encode(),
+                "m_name": participant.name.encode(),
                 "m_toon": toon,
                 "m_race": RACE_NAMES[setup.race].title().encode(),
                 "m_color": {"m_a": alpha, "m_r": red, "m_g": green, "m_b": blue},
-                "m_control": 3 if who.computer else 2,
+                "m_control": 3 if participant.computer else 2,
                 "m_teamId": index,
                 "m_handicap": 100,
                 "m_observe": 0,
@@ -206,7 +206,9 @@ def details(facts: Facts) -> dict[str, Any]:
 
 def init_data(facts: Facts) -> dict[str, Any]:
     """Returns the fields of `replay.initData`."""
-    humans = [who for who in facts.participants if not who.computer]
+    humans = [
+        participant for participant in facts.participants if not participant.computer
+    ]
     ladder = len(humans) == 2
     lobby = {
         "m_phase": 0,
@@ -230,9 +232,9 @@ def init_data(facts: Facts) -> dict[str, Any]:
 
 
 def _user(facts: Facts, index: int) -> dict[str, Any]:
-    who = facts.participants[index]
+    participant = facts.participants[index]
     return {
-        "m_name": who.name.encode(),
+        "m_name": participant.name.encode(),
         "m_clanTag": b"",
         "m_clanLogo": None,
         "m_highestLeague": 0,
@@ -248,8 +250,8 @@ def _user(facts: Facts, index: int) -> dict[str, Any]:
         "m_hero": b"",
         "m_skin": b"",
         "m_mount": b"",
-        "m_toonHandle": _toon_handle(who),
-        "m_scaledRating": who.mmr,
+        "m_toonHandle": _toon_handle(participant),
+        "m_scaledRating": participant.mmr,
     }
 
 
@@ -259,19 +261,19 @@ def _race_preference(facts: Facts, index: int) -> int | None:
     return order.get(facts.game.players[index].race_requested)
 
 
-def _toon_handle(who: Participant) -> bytes:
-    return b"" if who.computer else f"1-S2-1-{who.toon_id}".encode()
+def _toon_handle(participant: Participant) -> bytes:
+    return b"" if participant.computer else f"1-S2-1-{participant.toon_id}".encode()
 
 
 def _slot(facts: Facts, index: int) -> dict[str, Any]:
-    who = facts.participants[index]
+    participant = facts.participants[index]
     return {
-        "m_control": 3 if who.computer else 2,
-        "m_userId": None if who.computer else index,
+        "m_control": 3 if participant.computer else 2,
+        "m_userId": None if participant.computer else index,
         "m_teamId": index,
         "m_colorPref": {"m_color": index + 1},
         "m_racePref": {"m_race": _race_preference(facts, index)},
-        "m_difficulty": who.difficulty if who.computer else 3,
+        "m_difficulty": participant.difficulty if participant.computer else 3,
         "m_aiBuild": 0,
         "m_handicap": 100,
         "m_observe": 0,
@@ -282,7 +284,7 @@ def _slot(facts: Facts, index: int) -> dict[str, Any]:
         "m_artifacts": [],
         "m_workingSetSlotId": index,
         "m_rewards": [],
-        "m_toonHandle": _toon_handle(who),
+        "m_toonHandle": _toon_handle(participant),
         "m_licenses": [],
         "m_tandemLeaderId": None,
         "m_commander": b"",
@@ -356,10 +358,10 @@ def attributes(facts: Facts) -> bytes:
         (16, 2001, "1v1"),
         (16, 3009, "Amm"),
     ]
-    for scope, who in enumerate(facts.participants, start=1):
+    for scope, participant in enumerate(facts.participants, start=1):
         setup = facts.game.players[scope - 1]
         entries += [
-            (scope, 500, "Comp" if who.computer else "Humn"),
+            (scope, 500, "Comp" if participant.computer else "Humn"),
             (scope, 3001, RACE_CODES[setup.race_requested]),
             (scope, 3002, f"tc0{scope}"),
             (scope, 3003, "100"),

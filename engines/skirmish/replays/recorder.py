@@ -122,8 +122,10 @@ class Recorder:
             "map": game.map.name,
             "seed": game.seed,
             "players": [
-                {**player.stored(), **who.stored()}
-                for player, who in zip(game.players, self._participants, strict=True)
+                {**player.stored(), **participant.stored()}
+                for player, participant in zip(
+                    game.players, self._participants, strict=True
+                )
             ],
             "loops": game.loop,
             "result": game.result and [game.result[1], game.result[2]],

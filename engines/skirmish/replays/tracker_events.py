@@ -22,8 +22,8 @@ _STATS = (
     *("MineralsCollectionRate", "VespeneCollectionRate"),
     "WorkersActiveCount",
     *(
-        f"{resource}{what}{group}"
-        for what in ("UsedInProgress", "UsedCurrent", "Lost", "Killed")
+        f"{resource}{account}{group}"
+        for account in ("UsedInProgress", "UsedCurrent", "Lost", "Killed")
         for resource in ("Minerals", "Vespene")
         for group in ("Army", "Economy", "Technology")
     ),

@@ -24,7 +24,8 @@ from websockets.server import ServerProtocol
 
 # The largest requests carry a replay and its map, together a few megabytes.
 MAX_MESSAGE_BYTES = 64 << 20
-# From the connection to the whole request: a client that drips must not hold a place for longer.
+# From the connection to the whole request: a client that sends byte by byte must not
+# hold a place for longer.
 HANDSHAKE_SECONDS = 5.0
 _PATH = "/sc2api"
 _RECEIVE_BYTES = 1 << 20

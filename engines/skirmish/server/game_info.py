@@ -64,23 +64,25 @@ def game_info(
         one; None in a replay, where both races are known.
     """
     infos = []
-    for player, who in enumerate(participants, start=1):
+    for player, participant in enumerate(participants, start=1):
         setup = game.players[player - 1]
         if setup.absent:
             continue
         requested: Any = setup.race_requested
         actual: Any = setup.race
-        difficulty: Any = who.difficulty or sc2api_pb2.VeryEasy
-        build: Any = who.build
+        difficulty: Any = participant.difficulty or sc2api_pb2.VeryEasy
+        build: Any = participant.build
         info = sc2api_pb2.PlayerInfo(
             player_id=player,
-            type=sc2api_pb2.Computer if who.computer else sc2api_pb2.Participant,
+            type=sc2api_pb2.Computer
+            if participant.computer
+            else sc2api_pb2.Participant,
             race_requested=requested,
-            player_name=who.name,
+            player_name=participant.name,
         )
         if observer is None or observer == player:
             info.race_actual = actual
-        if who.computer:
+        if participant.computer:
             info.difficulty = difficulty
             info.ai_build = build
         infos.append(info)

@@ -33,7 +33,7 @@ class _Entry:
     """An input that waits for its loop.
 
     Attributes:
-        item: the input.
+        item: the player's input.
         origin: what the client asked for; None if it is not this process's client's.
         implied: whether it only accompanies what the client asked for.
     """

@@ -71,7 +71,7 @@ def setup_error(request: sc2api_pb2.RequestCreateGame, game_map: maps.GameMap) -
 
 
 def render_error(options: sc2api_pb2.InterfaceOptions) -> str:
-    """Returns why a client's options are refused, "" if they are not."""
+    """Returns why a client's options are refused; "" if they are accepted."""
     return "this game renders no images" if options.HasField("render") else ""
 
 

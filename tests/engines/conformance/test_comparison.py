@@ -34,16 +34,16 @@ def test_the_place_of_the_first_difference_is_named(other, place):
 
 
 def _recording(observations):
-    made = recording.Recording(INFO)
+    record = recording.Recording(INFO)
     for message in observations:
-        made.add(message.observation.game_loop, message.SerializeToString())
-    return contextlib.closing(made)
+        record.add(message.observation.game_loop, message.SerializeToString())
+    return contextlib.closing(record)
 
 
 def _states(one, two):
     book = ledger.Ledger()
-    with _recording(one) as expected, _recording(two) as found:
-        comparison.compare_messages(book, "order.same_bytes", expected, found, "here")
+    with _recording(one) as expected, _recording(two) as record:
+        comparison.compare_messages(book, "order.same_bytes", expected, record, "here")
     return {entry.id: entry for entry in book.entries()}
 
 
@@ -84,13 +84,13 @@ def test_a_shorter_recording_is_not_the_same():
 
 def test_a_recording_returns_what_it_was_given_in_any_order():
     given = [_message(1), _message(2, health=3.0), _message(3)]
-    with _recording(given) as made:
-        assert len(made) == 3
-        assert made[1] == given[1].SerializeToString()
-        assert made[0] == given[0].SerializeToString()
-        made.add(4, b"more")
-        assert made[3] == b"more"
-        assert [loop for loop, _ in made.stream()] == [1, 2, 3, 4]
+    with _recording(given) as record:
+        assert len(record) == 3
+        assert record[1] == given[1].SerializeToString()
+        assert record[0] == given[0].SerializeToString()
+        record.add(4, b"more")
+        assert record[3] == b"more"
+        assert [loop for loop, _ in record.stream()] == [1, 2, 3, 4]
 
 
 def test_the_share_of_reported_loops_leaves_out_the_end():

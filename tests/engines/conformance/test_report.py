@@ -56,9 +56,9 @@ def test_json_has_every_assumption_and_the_versions():
 
 
 def test_a_contradiction_is_shown_with_its_bytes_and_consequence():
-    found = _report(step__exact="expected loop 5, found 6")
-    assert not report.is_conformant(found)
-    page = report.page(found)
+    result = _report(step__exact="expected loop 5, found 6")
+    assert not report.is_conformant(result)
+    page = report.page(result)
     record = assumptions.assumptions()["step.exact"]
     for text in ("expected loop 5, found 6", record.otherwise, b"abXd".hex()):
         assert text in page
@@ -84,11 +84,11 @@ def test_every_assumption_is_on_the_page():
     ],
 )
 def test_nothing_personal_and_no_script_gets_into_the_files(detail):
-    found = _report(step__exact=detail)
-    for text in (report.json_text(found), report.page(found)):
+    result = _report(step__exact=detail)
+    for text in (report.json_text(result), report.page(result)):
         for secret in (*SECRETS, "/var/lib", "jane"):
             assert secret not in text, secret
-    assert HOSTILE not in report.page(found)
+    assert HOSTILE not in report.page(result)
 
 
 def test_relative_paths_and_addresses_of_the_protocol_stay():

@@ -129,13 +129,13 @@ def test_races_results_and_ratings(manifest: list) -> None:
 
 
 def test_random_players_have_the_rating_of_init_data(manifest: list) -> None:
-    found = 0
+    result = 0
     for want, row in manifest:
         for number, player in enumerate(row.players, 1):
             if player.race_selected == "Rand" and row.ladder and row.human_players == 2:
                 assert player.mmr == int(want[f"p{number}_scaled_rating"])
-                found += 1
-    assert found >= 3
+                result += 1
+    assert result >= 3
 
 
 def test_verdicts(manifest: list) -> None:

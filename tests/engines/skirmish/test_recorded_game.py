@@ -57,6 +57,9 @@ def test_the_replay_is_of_the_game_that_was_played():
     assert recording.game_map.name == outcome.map_name
     assert tuple(setup.race for setup in recording.players) == outcome.races
     assert [setup.race_requested for setup in recording.players] == [4, 2]
-    assert [who.name for who in recording.participants] == ["first", "computer"]
+    assert [participant.name for participant in recording.participants] == [
+        "first",
+        "computer",
+    ]
     assert recording.loops == outcome.loops == 400
     assert outcome.line.endswith("400 loops")

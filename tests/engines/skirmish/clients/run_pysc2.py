@@ -47,7 +47,7 @@ for module in sorted(m.name for m in pkgutil.iter_modules(pysc2.tests.__path__))
 
 def published_cases() -> set[str]:
     """Returns the names of the installed pysc2's game tests: module.Class.method."""
-    found = subprocess.run(
+    process = subprocess.run(
         [str(PYTHON), "-c", _FIND_CASES],
         env={**os.environ, "PYTHONPATH": str(SITE)},
         stdout=subprocess.PIPE,
@@ -55,7 +55,7 @@ def published_cases() -> set[str]:
         check=True,
         timeout=TIMEOUT_SECONDS,
     )
-    names = re.findall(r"^case (\S+)$", found.stdout, re.MULTILINE)
+    names = re.findall(r"^case (\S+)$", process.stdout, re.MULTILINE)
     return {name for name in names if name.split(".")[0] not in _WITHOUT_GAME}
 
 

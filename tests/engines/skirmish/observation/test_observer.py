@@ -159,8 +159,8 @@ def test_units_equal_those_set_field_by_field(mid_game, player, fog):
     fast = observer._units(seen, on_screen)
     parsed = raw_pb2.ObservationRaw.FromString(fast).units
     assert len(parsed) > 30
-    for got, want in zip(parsed, expected, strict=True):
-        assert got == want
+    for actual, want in zip(parsed, expected, strict=True):
+        assert actual == want
     assert any(unit.orders for unit in parsed)
 
 

@@ -27,7 +27,7 @@ def test_a_recording_is_what_the_recorder_was_told(played):
     assert recording.game_map.name == "Amber Basin"
     assert recording.seed == 5
     assert [setup.race for setup in recording.players] == [1, 2]
-    assert [who.mmr for who in recording.participants] == [4100, 4200]
+    assert [participant.mmr for participant in recording.participants] == [4100, 4200]
     assert recording.loops == played.loops
     assert recording.result == ("win", "loss")
     summary = reader.summary(played.replay)

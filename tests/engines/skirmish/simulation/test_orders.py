@@ -34,16 +34,16 @@ def _field(game: Game) -> int:
     return int(at.nonzero()[0][0])
 
 
-def _set_up(game: Game, what: str) -> int:
-    """Returns the row of what is clicked on."""
+def _set_up(game: Game, target: str) -> int:
+    """Returns the row of the unit that is clicked."""
     hall = arena.rows_of(game, "CommandCenter", 1)[0]
-    if what == "field":
+    if target == "field":
         return _field(game)
-    if what == "damaged hall":
+    if target == "damaged hall":
         game.world.units["health"][hall] = 500.0
-    if what in {"hall", "damaged hall"}:
+    if target in {"hall", "damaged hall"}:
         return hall
-    row = arena.put(game, what, 2 if what == "Zergling" else 1, X + 12, Y)
+    row = arena.put(game, target, 2 if target == "Zergling" else 1, X + 12, Y)
     arena.look(game)
     return row
 
