@@ -87,7 +87,7 @@ def compare(
     Args:
         first: a dataset.
         second: another one.
-        done: called after each episode that both have.
+        done: called after each episode that both datasets have.
     """
     rows = [_rows(opened) for opened in (first, second)]
     shared = sorted(rows[0].keys() & rows[1].keys())

@@ -296,8 +296,8 @@ def check_summary(build_plan: plan.BuildPlan, summary: finishing.Summary) -> Non
         ),
     }
     problems = [
-        f"{what}: expected {expected:,}, found {actual:,}"
-        for what, (actual, expected) in facts.items()
+        f"{name}: expected {expected:,}, found {actual:,}"
+        for name, (actual, expected) in facts.items()
         if actual != expected
     ]
     if problems:

@@ -84,7 +84,7 @@ class PlayPacket(beam.DoFn):
         items = packets.read(
             self._target.plan_folder, packet.file, packet.begin, packet.end
         )
-        # Not `all(...)` of a generator, which would end with the first failure.
+        # Not `all(...)` of a generator, which would stop at the first failure.
         are_settled = [self._settle(item) for item in items]
         is_joined = False
         if all(are_settled) and work_folder.mark_done(self._target, packet):

@@ -222,11 +222,11 @@ def _copy(
     name = new_name or file.name
     address = storage.join(target, name)
     if storage.exists(address):
-        found = digest_file(address)
-        if found.sha256 != file.sha256:
+        copy = digest_file(address)
+        if copy.sha256 != file.sha256:
             raise errors.ConfigError(
                 f"{address}: expected no file or sha256 {file.sha256}, found "
-                f"{found.sha256}; delete it or choose another place"
+                f"{copy.sha256}; delete it or choose another place"
             )
         on_bytes(file.size_bytes)
         return True
@@ -265,10 +265,10 @@ def _receive(
         if _append(source, file, path, on_bytes).sha256 == file.sha256:
             return
         os.unlink(path)  # noqa: PTH108  # as above  # of another file
-    found = _append(source, file, path, on_bytes)
-    if found.sha256 != file.sha256:
+    copy = _append(source, file, path, on_bytes)
+    if copy.sha256 != file.sha256:
         os.unlink(path)  # noqa: PTH108  # as above
-        _check(found, file, storage.join(source, file.name))
+        _check(copy, file, storage.join(source, file.name))
 
 
 def _append(
@@ -298,9 +298,9 @@ def _append(
     return File(file.name, size, digest.hexdigest())
 
 
-def _check(found: File, expected: File, where: str) -> None:
-    if found.sha256 != expected.sha256:
+def _check(copy: File, expected: File, where: str) -> None:
+    if copy.sha256 != expected.sha256:
         raise errors.ShardCorrupt(
             f"{where}: expected {expected.size_bytes:,} bytes with sha256 "
-            f"{expected.sha256}, found {found.size_bytes:,} with {found.sha256}: damaged"
+            f"{expected.sha256}, found {copy.size_bytes:,} with {copy.sha256}: damaged"
         )

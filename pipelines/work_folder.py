@@ -54,20 +54,20 @@ _WORTH_ANOTHER_RUN = frozenset(
 
 
 @contextlib.contextmanager
-def reported(what: str) -> Iterator[None]:
+def reported(problem: str) -> Iterator[None]:
     """Turns errors of the operating system or a store into a ConfigError of one line.
 
     Args:
-        what: the start of that line, which names the place and what was impossible.
+        problem: the start of that line, which names the place and the operation that failed.
     """
     try:
         yield
     except (OSError, TimeoutError) as error:
-        raise errors.ConfigError(f"{what}: {_sentence(error)}") from error
+        raise errors.ConfigError(f"{problem}: {_sentence(error)}") from error
     except Exception as error:  # noqa: BLE001  # object stores' clients raise errors of their own
         if isinstance(error, errors.StarmillError):
             raise
-        raise errors.ConfigError(f"{what}: {_sentence(error)}") from error
+        raise errors.ConfigError(f"{problem}: {_sentence(error)}") from error
 
 
 def _sentence(error: BaseException) -> str:
@@ -124,7 +124,7 @@ def read_quarantine(work: str, replay_id: str) -> list[table.QuarantineRow]:
 
 
 def is_done(work: str, item: packets.WorkItem) -> bool:
-    """Returns whether a replay's part exists and no side is worth another attempt."""
+    """Returns whether a replay's part exists and none of its sides should be tried again."""
     if not storage.exists(part_url(work, item.row.replay_id)):
         return False
     return is_settled(read_quarantine(work, item.row.replay_id))

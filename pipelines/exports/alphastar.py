@@ -55,12 +55,12 @@ def name(meta: episode.EpisodeMeta, split: str) -> str:
     For example "train/unplugged/4.9.2/i-3500/{replay_id}_{player_id}.tfrecord" for a rating
     from 3500 to 3999.
     """
-    found = place(meta, split)
-    group = "unplugged" if found.version in DEFAULT_VERSIONS else "others"
+    location = place(meta, split)
+    group = "unplugged" if location.version in DEFAULT_VERSIONS else "others"
     number = _rating_number(meta.mmr)
     least = str((number - 1) * _RATING_STEP) if number else "unrated"
     return (
-        f"{split}/{group}/{found.version}/{found.rating}-{least}/"
+        f"{split}/{group}/{location.version}/{location.rating}-{least}/"
         f"{meta.replay_id}_{meta.player_id}.tfrecord"
     )
 

@@ -22,7 +22,7 @@ _PIECE_BYTES = 1 << 20
 
 
 def path_format(episodes: int) -> str:
-    """Returns how the files of so many episodes are called, for `str.format`."""
+    """Returns the pattern of the file names for so many episodes, for `str.format`."""
     return FLAT if episodes <= MOST_FLAT else NESTED
 
 

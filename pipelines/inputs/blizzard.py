@@ -46,7 +46,7 @@ class Credentials:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Service:
-    """Where the API is, and how patiently to use it.
+    """The API's addresses, and how often and how long to try.
 
     Attributes:
         token_url: address that issues tokens.
@@ -88,12 +88,12 @@ def checked_url(url: str) -> str:
     return url
 
 
-def retried(service: Service, what: str, action: Callable[[], Any]) -> Any:
+def retried(service: Service, title: str, action: Callable[[], Any]) -> Any:
     """Returns the action's result; tries again after failures that may be temporary.
 
     Args:
         service: how many attempts there are, and how long to wait between them.
-        what: names the action in messages.
+        title: names the action in messages.
         action: what to do.
 
     Raises DownloadError if the server refuses, or if the last attempt fails too.
@@ -107,13 +107,13 @@ def retried(service: Service, what: str, action: Callable[[], Any]) -> Any:
                 problem = f"HTTP {error.code} {error.reason}"
                 wait = max(wait, _retry_after(error.headers.get("Retry-After")))
             if is_refusal(error):
-                raise errors.DownloadError(f"{what}: {problem}") from error
+                raise errors.DownloadError(f"{title}: {problem}") from error
             last: Exception = error
         except NETWORK_ERRORS as error:
             problem, last = f"{type(error).__name__}: {error}", error
         if attempt == service.attempts:
-            raise errors.DownloadError(f"{what}: {problem}, {attempt} times") from last
-        _LOG.warning("%s: %s; trying again in %.1f s", what, problem, wait)
+            raise errors.DownloadError(f"{title}: {problem}, {attempt} times") from last
+        _LOG.warning("%s: %s; trying again in %.1f s", title, problem, wait)
         time.sleep(wait)
     raise AssertionError("unreachable: the last attempt returns or raises")
 

@@ -83,7 +83,7 @@ def fetch_all(
     Args:
         urls: of the packs.
         folder: where they go; it is created if necessary.
-        service: how patiently to retry.
+        service: how often and how long to try.
         on_pack: called after each pack.
 
     Returns the packs that are complete, and the failures.
@@ -234,9 +234,9 @@ def _transfer(
             raise http.client.HTTPException("the file has changed on the server")
         storage.write(str(note), json.dumps(promised).encode())
         _append(answer, part, begin)
-    got = part.stat().st_size
-    if got != size:
-        raise http.client.HTTPException(f"expected {size} bytes, found {got}")
+    size_on_disk = part.stat().st_size
+    if size_on_disk != size:
+        raise http.client.HTTPException(f"expected {size} bytes, found {size_on_disk}")
     return promised
 
 

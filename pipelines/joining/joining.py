@@ -152,7 +152,7 @@ _Side = tuple[str, int | None]
 
 
 def _side_problems(
-    what: str, actual: Sequence[_Side], expected: Set[_Side]
+    title: str, actual: Sequence[_Side], expected: Set[_Side]
 ) -> Iterator[str]:
     counts = collections.Counter(actual)
     twice = {side for side in counts if counts[side] > 1}
@@ -163,7 +163,7 @@ def _side_problems(
     ):
         if sides:
             first = min(sides, key=str)
-            yield f"{what} {word}: {len(sides)}, such as {first[0]}-{first[1]}"
+            yield f"{title} {word}: {len(sides)}, such as {first[0]}-{first[1]}"
 
 
 def _write_joined(

@@ -130,7 +130,7 @@ def write(
         lists = []
         for number, table in enumerate(waiting.tables()):
             mine = order[plan.files[number] : plan.files[number + 1]]
-            # The rows came in the order of the index, which is that of the places.
+            # The rows are in the order of the index, which is the order of their places.
             table = table.take(pa.array(np.searchsorted(np.sort(mine), mine)))
             table, taken = _with_work(table, selected, mine, plan, number, reusable)
             reused += taken

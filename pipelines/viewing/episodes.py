@@ -45,9 +45,9 @@ def game(dataset: Dataset, name: str) -> Game:
     replay_ids = dataset.table.column("replay_id").to_pylist()
     matches = sorted({one for one in replay_ids if prefix and one.startswith(prefix)})
     if len(matches) != 1:
-        found = f"{len(matches)} replays" if matches else "no replay"
+        matched = f"{len(matches)} replays" if matches else "no replay"
         raise errors.ConfigError(
-            f"{name}: expected the beginning of one replay's or episode's id, found {found} "
+            f"{name}: expected the beginning of one replay's or episode's id, found {matched} "
             f"in {dataset.manifest.name}"
         )
     numbers = [i for i, one in enumerate(replay_ids) if one == matches[0]]

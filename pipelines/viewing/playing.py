@@ -21,7 +21,7 @@ from starmill.schema.replay_row import ReplayRow
 from starmill.schema.settings import UNPLUGGED, ConverterSettings
 
 SIDES = (1, 2)
-# One second of game time: a page never jumps over more than this.
+# One second of game time: a page never skips more than this.
 _LONGEST_GAP = 22
 
 

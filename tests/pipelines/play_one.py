@@ -25,21 +25,21 @@ def main() -> None:
     pool = Pool(PoolConfig(root=SKIRMISH, deadlines=deadlines))
     try:
         row = replay_file.replay_row(data, sys.argv[1])
-        made = episode_maker.EpisodeMaker(pool, episode_maker.MakerConfig()).run(
+        result = episode_maker.EpisodeMaker(pool, episode_maker.MakerConfig()).run(
             data, row
         )
     finally:
         pool.close()
-    found = {
+    message = {
         "loops": row.duration_loops,
-        "steps": [episode.meta.steps for episode in made.episodes],
+        "steps": [episode.meta.steps for episode in result.episodes],
         "record_bytes": sum(
-            len(record) for episode in made.episodes for record in episode.records
+            len(record) for episode in result.episodes for record in episode.records
         ),
-        "failed": [f"{row.reason}: {row.detail}" for row in made.quarantine],
+        "failed": [f"{row.reason}: {row.detail}" for row in result.quarantine],
         "peak_bytes": peak_bytes(),
     }
-    sys.stdout.write(json.dumps(found) + "\n")
+    sys.stdout.write(json.dumps(message) + "\n")
 
 
 if __name__ == "__main__":

@@ -31,9 +31,9 @@ def row_of(data: bytes) -> replay_row.ReplayRow:
 
 @pytest.fixture(scope="module")
 def pool():
-    made = Pool(PoolConfig(root=SKIRMISH, deadlines=DEADLINES))
-    yield made
-    made.close()
+    games = Pool(PoolConfig(root=SKIRMISH, deadlines=DEADLINES))
+    yield games
+    games.close()
 
 
 @pytest.fixture
@@ -50,12 +50,12 @@ def faulty(tmp_path):
         return pools[-1]
 
     yield make
-    for made in pools:
-        made.close()
+    for games in pools:
+        games.close()
 
 
 def content(result: episode_maker.Result) -> list[tuple]:
-    return [(made.meta, list(made.records)) for made in result.episodes]
+    return [(encoded.meta, list(encoded.records)) for encoded in result.episodes]
 
 
 @pytest.fixture(scope="module")
@@ -70,31 +70,33 @@ def test_both_sides_become_episodes_with_what_the_file_says(plain):
     data = short_games.short_game(1)
     row = row_of(data)
     assert plain.quarantine == ()
-    assert [made.meta.player_id for made in plain.episodes] == [1, 2]
+    assert [encoded.meta.player_id for encoded in plain.episodes] == [1, 2]
     frames = timing.action_frames(replay_file.open_replay(data).game_events())
-    for made, own, other in zip(
+    for encoded, own, other in zip(
         plain.episodes, row.players, row.players[::-1], strict=True
     ):
-        meta = made.meta
+        meta = encoded.meta
         assert meta.replay_id == row.replay_id
         assert (meta.mmr, meta.opponent_mmr) == (own.mmr, other.mmr)
         assert (meta.race, meta.outcome) == (own.race_name, own.outcome)
         assert meta.game_loops == frames[meta.player_id][-1]
-        arrays = codec.decode(list(made.records), UNPLUGGED)
+        arrays = codec.decode(list(encoded.records), UNPLUGGED)
         assert len(arrays["game_loop"]) == meta.steps
         assert arrays["game_loop"][-1] == meta.game_loops
         gaps = np.diff(arrays["game_loop"])
         assert np.array_equal(arrays["action/delay"][:-1], gaps)
-    assert plain.loops_played == sum(made.meta.game_loops for made in plain.episodes)
+    assert plain.loops_played == sum(
+        encoded.meta.game_loops for encoded in plain.episodes
+    )
 
 
 def test_a_game_is_played_once_per_side_and_processes_are_reused(pool):
     data = short_games.short_game(1)
-    made = episode_maker.EpisodeMaker(pool, episode_maker.MakerConfig())
-    made.run(data, row_of(data))
+    maker = episode_maker.EpisodeMaker(pool, episode_maker.MakerConfig())
+    maker.run(data, row_of(data))
     started = pool.started
     for _ in range(3):
-        again = made.run(data, row_of(data))
+        again = maker.run(data, row_of(data))
     assert pool.started == started
     assert again.attempts == 2
 
@@ -113,14 +115,14 @@ def test_opponent_features_come_from_the_same_two_plays(pool, plain):
     settings = dataclasses.replace(UNPLUGGED, add_opponent_features=True)
     data = short_games.short_game(1)
     row = row_of(data)
-    made = episode_maker.EpisodeMaker(
+    result = episode_maker.EpisodeMaker(
         pool, episode_maker.MakerConfig(settings=settings)
     ).run(data, row)
-    assert made.quarantine == ()
+    assert result.quarantine == ()
     frames = timing.action_frames(replay_file.open_replay(data).game_events())
     longest = max(loops[-1] for loops in frames.values())
-    assert made.loops_played <= 2 * longest
-    for ours, without in zip(made.episodes, plain.episodes, strict=True):
+    assert result.loops_played <= 2 * longest
+    for ours, without in zip(result.episodes, plain.episodes, strict=True):
         arrays = codec.decode(list(ours.records), settings)
         alone = codec.decode(list(without.records), UNPLUGGED)
         for key, expected in alone.items():
@@ -156,9 +158,9 @@ def slow_opponents(pool, data, row, side, frames, settings):
 )
 def test_a_fault_on_the_first_attempt_leaves_no_trace(faulty, plain, kind):
     loop = {"stub": 0, "short": 40}.get(kind, 100)
-    made = faulty({"kind": kind, "loop": loop, "attempts": [1]})
+    games = faulty({"kind": kind, "loop": loop, "attempts": [1]})
     data = short_games.short_game(1)
-    result = episode_maker.EpisodeMaker(made, episode_maker.MakerConfig()).run(
+    result = episode_maker.EpisodeMaker(games, episode_maker.MakerConfig()).run(
         data, row_of(data)
     )
     assert result.quarantine == ()
@@ -178,10 +180,10 @@ def test_a_fault_on_the_first_attempt_leaves_no_trace(faulty, plain, kind):
 )
 def test_what_fails_every_time_goes_to_quarantine_alone(faulty, plain, kind, reason):
     loop = {"stub": 0, "short": 40}.get(kind, 100)
-    made = faulty({"kind": kind, "loop": loop, "player": 2})
+    games = faulty({"kind": kind, "loop": loop, "player": 2})
     data = short_games.short_game(1)
     result = episode_maker.EpisodeMaker(
-        made, episode_maker.MakerConfig(attempts=2)
+        games, episode_maker.MakerConfig(attempts=2)
     ).run(data, row_of(data))
     assert content(result) == content(plain)[:1]
     (failed,) = result.quarantine
@@ -191,19 +193,21 @@ def test_what_fails_every_time_goes_to_quarantine_alone(faulty, plain, kind, rea
 
 
 def test_a_hang_is_a_timeout(faulty):
-    made = faulty({"kind": "hang", "loop": 100}, deadlines=IMPATIENT)
+    games = faulty({"kind": "hang", "loop": 100}, deadlines=IMPATIENT)
     data = short_games.short_game(1)
     result = episode_maker.EpisodeMaker(
-        made, episode_maker.MakerConfig(attempts=1)
+        games, episode_maker.MakerConfig(attempts=1)
     ).run(data, row_of(data))
     assert [row.reason for row in result.quarantine] == ["engine_timeout"] * 2
 
 
 def test_a_game_that_leaks_is_given_up(faulty):
-    made = faulty({"kind": "leak", "loop": 0, "megabytes": 64}, max_rss_bytes=800 << 20)
+    games = faulty(
+        {"kind": "leak", "loop": 0, "megabytes": 64}, max_rss_bytes=800 << 20
+    )
     data = short_games.short_game(3, loops=1500, busy=0.3)
     result = episode_maker.EpisodeMaker(
-        made, episode_maker.MakerConfig(attempts=1)
+        games, episode_maker.MakerConfig(attempts=1)
     ).run(data, row_of(data))
     assert {row.reason for row in result.quarantine} == {"engine_crashed"}
     assert all("memory" in row.detail for row in result.quarantine)
@@ -211,16 +215,16 @@ def test_a_game_that_leaks_is_given_up(faulty):
 
 def test_a_version_that_is_not_installed_names_those_that_are(tmp_path):
     install.install(tmp_path, versions.VERSIONS[:1])
-    made = Pool(PoolConfig(root=str(tmp_path)))
+    games = Pool(PoolConfig(root=str(tmp_path)))
     data = short_games.short_game(1)
-    result = episode_maker.EpisodeMaker(made, episode_maker.MakerConfig()).run(
+    result = episode_maker.EpisodeMaker(games, episode_maker.MakerConfig()).run(
         data, row_of(data)
     )
-    made.close()
+    games.close()
     assert [row.reason for row in result.quarantine] == ["engine_missing"] * 2
     assert "needs game version 4.9.2 (build 74741)" in result.quarantine[0].detail
     assert "found 4.8.2 (build 71663)" in result.quarantine[0].detail
-    assert made.started == 0
+    assert games.started == 0
 
 
 def test_a_file_that_changed_since_it_was_indexed_is_not_played(pool):
@@ -268,19 +272,19 @@ class KilledOnce:
 def test_kills_from_outside_do_not_count_as_attempts(pool, plain, in_play, monkeypatch):
     monkeypatch.setattr(episode_maker, "_LONGEST_PAUSE_SECONDS", 0.01)
     data = short_games.short_game(1)
-    made = KilledOnce(pool, kills=6, in_play=in_play)
+    games = KilledOnce(pool, kills=6, in_play=in_play)
     result = episode_maker.EpisodeMaker(
-        made, episode_maker.MakerConfig(attempts=1)
+        games, episode_maker.MakerConfig(attempts=1)
     ).run(data, row_of(data))
     assert content(result) == content(plain)
     # Before a loop is played kills say nothing of the replay, so the other bound does not hold.
-    made = KilledOnce(pool, kills=100, in_play=in_play)
+    games = KilledOnce(pool, kills=100, in_play=in_play)
     bound = {"kills" if in_play else "early_kills": 3}
     other = {"early_kills" if in_play else "kills": 0}
     config = episode_maker.MakerConfig(attempts=1, **bound, **other)
-    result = episode_maker.EpisodeMaker(made, config).run(data, row_of(data))
+    result = episode_maker.EpisodeMaker(games, config).run(data, row_of(data))
     assert [row.reason for row in result.quarantine] == ["engine_crashed"] * 2
-    assert made.kills == 100 - 2 * 4
+    assert games.kills == 100 - 2 * 4
 
 
 def test_an_unknown_outcome_is_a_reason(pool):
@@ -290,7 +294,7 @@ def test_an_unknown_outcome_is_a_reason(pool):
     result = episode_maker.EpisodeMaker(pool, episode_maker.MakerConfig()).run(
         data, dataclasses.replace(row, players=players)
     )
-    assert [made.meta.player_id for made in result.episodes] == [2]
+    assert [encoded.meta.player_id for encoded in result.episodes] == [2]
     assert [row.reason for row in result.quarantine] == ["outcome"]
 
 
@@ -333,15 +337,15 @@ def test_options_that_make_no_sense_together(options):
 
 
 def test_nothing_of_a_game_is_left_in_the_temp_folder(faulty):
-    made = faulty({"kind": "crash", "loop": 50, "player": 1})
+    games = faulty({"kind": "crash", "loop": 50, "player": 1})
     data = short_games.short_game(1)
-    episode_maker.EpisodeMaker(made, episode_maker.MakerConfig(attempts=2)).run(
+    episode_maker.EpisodeMaker(games, episode_maker.MakerConfig(attempts=2)).run(
         data, row_of(data)
     )
-    folder: Path = made._spawner.folder
+    folder: Path = games._spawner.folder
     # Only those that still wait: none if the second attempt took the other side's game.
-    assert len(list(folder.iterdir())) == len(made._idle) <= 1
-    made.close()
+    assert len(list(folder.iterdir())) == len(games._idle) <= 1
+    games.close()
     assert not folder.exists()
 
 

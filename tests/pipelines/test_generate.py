@@ -48,8 +48,8 @@ def test_counts_add_up_and_the_last_line_is_the_reference(ladder, tmp_path, caps
     assert generate(ladder, output, "--json") == 0
     lines = capsys.readouterr().out.splitlines()
     summary = json.loads(next(line for line in lines if line.startswith("{")))
-    found = manifest.read(str(output))
-    assert lines[-1] == found.reference() == summary["reference"]
+    content = manifest.read(str(output))
+    assert lines[-1] == content.reference() == summary["reference"]
     assert summary["read"] == len(ladder.files)
     assert summary["selected"] == ladder.games
     rejected = sum(summary["rejected"].values())
@@ -57,7 +57,7 @@ def test_counts_add_up_and_the_last_line_is_the_reference(ladder, tmp_path, caps
     assert summary["read"] == summary["selected"] + rejected
     assert summary["rejected"]["duplicate"] == 1
     assert summary["selected"] * 2 == summary["episodes"] + summary["quarantined"]
-    assert found.engine.startswith("skirmish")
+    assert content.engine.startswith("skirmish")
     assert summary["counters"]["replays_played"] == ladder.games
 
 
@@ -185,11 +185,11 @@ def test_a_side_that_the_selection_leaves_out_has_its_rule(ladder, tmp_path):
     line = builds.command(ladder, tmp_path / "data", "--workers", "1")[3:]
     line[line.index("skirmish")] = str(rules)
     assert cli.main(line) == 0
-    found = manifest.read(str(tmp_path / "data"))
+    content = manifest.read(str(tmp_path / "data"))
     rows = pq.read_table(tmp_path / "data" / table.UNSELECTED).to_pylist()
     assert {row["reason"] for row in rows} == {"mmr"}
-    assert found.episodes == len(rows) == ladder.games
-    assert found.quarantined == 0
+    assert content.episodes == len(rows) == ladder.games
+    assert content.quarantined == 0
 
 
 def test_a_selected_side_that_fails_with_a_rules_reason_is_a_failure(

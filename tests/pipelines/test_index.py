@@ -110,8 +110,8 @@ def test_the_file_opens_in_pandas_polars_and_duckdb(
 def test_the_same_inputs_give_the_same_bytes(folder: Path, tmp_path: Path) -> None:
     settings = index.IndexSettings(password=test_packs.PASSWORD)
     for number, per_unit in enumerate((512, 1, 3)):
-        found = sources.find([str(folder)], per_unit)
-        index.run(found, str(tmp_path / f"{number}.parquet"), settings)
+        inputs = sources.find([str(folder)], per_unit)
+        index.run(inputs, str(tmp_path / f"{number}.parquet"), settings)
     first = (tmp_path / "0.parquet").read_bytes()
     assert (tmp_path / "1.parquet").read_bytes() == first
     assert (tmp_path / "2.parquet").read_bytes() == first
@@ -119,14 +119,14 @@ def test_the_same_inputs_give_the_same_bytes(folder: Path, tmp_path: Path) -> No
 
 def _graph_bytes(folder: Path, units: int) -> int:
     """Returns the size of the job's graph for units of 512 loose files."""
-    found = [
+    result = [
         sources.Unit(
             files=tuple(f"s3://bucket/{n}/{i:064x}.SC2Replay" for i in range(512)),
             digest=f"{n:064x}",
         )
         for n in range(units)
     ]
-    name = unit_list.write(str(folder), found)
+    name = unit_list.write(str(folder), result)
     pipeline = beam.Pipeline()
     settings = index.IndexSettings(selection=selection.PRESETS["unplugged"])
     index.build(pipeline, name, "s3://bucket/index.parquet", settings, str(folder))
@@ -158,38 +158,38 @@ def test_finished_parts_are_not_made_again(
 ) -> None:
     out = str(tmp_path / "index.parquet")
     settings = index.IndexSettings(password=test_packs.PASSWORD)
-    found = sources.find([str(folder)], per_unit=2)
-    made = []
+    inputs = sources.find([str(folder)], per_unit=2)
+    collected = []
     rows_of = index.rows_of
 
     def counted(unit: sources.Unit, given: index.IndexSettings) -> object:
-        made.append(unit)
-        if len(made) == 4:
+        collected.append(unit)
+        if len(collected) == 4:
             raise OSError("the disk is gone")
         return rows_of(unit, given)
 
     monkeypatch.setattr(index, "rows_of", counted)
     with pytest.raises(Exception, match="the disk is gone"):
-        index.run(found, out, settings)
+        index.run(inputs, out, settings)
     assert not storage.exists(out)
-    assert len(made) == 4
-    index.run(found, out, settings)
-    assert len(made) == 4 + len(found.units) - 3  # three parts were there
+    assert len(collected) == 4
+    index.run(inputs, out, settings)
+    assert len(collected) == 4 + len(inputs.units) - 3  # three parts were there
     assert len(list(replay_index.read_rows(out))) == 12
     # Other settings are other parts.
     index.run(
-        found, out, index.IndexSettings(events=False, password=test_packs.PASSWORD)
+        inputs, out, index.IndexSettings(events=False, password=test_packs.PASSWORD)
     )
-    assert len(made) == 4 + len(found.units) - 3 + len(found.units)
+    assert len(collected) == 4 + len(inputs.units) - 3 + len(inputs.units)
 
 
 def test_a_selection_spares_events(folder: Path, tmp_path: Path) -> None:
     out = str(tmp_path / "index.parquet")
-    chosen = selection.PRESETS["unplugged"]
+    rules = selection.PRESETS["unplugged"]
     index.run(
         sources.find([str(folder / "low.SC2Replay"), str(folder / "good1.SC2Replay")]),
         out,
-        index.IndexSettings(selection=chosen),
+        index.IndexSettings(selection=rules),
     )
     good, low = replay_index.read_rows(out)
     assert (good.complete, good.game_events) == (True, 8)
@@ -254,13 +254,13 @@ def test_urls_in_and_out() -> None:
 
 
 def test_a_file_that_goes_away_has_a_row(folder: Path, tmp_path: Path) -> None:
-    found = sources.find(
+    inputs = sources.find(
         [str(folder / "good0.SC2Replay"), str(folder / "good1.SC2Replay")]
     )
     (folder / "good0.SC2Replay").unlink()
     out = str(tmp_path / "index.parquet")
     index.run(
-        found, out, index.IndexSettings(), PipelineOptions(["--runner=FnApiRunner"])
+        inputs, out, index.IndexSettings(), PipelineOptions(["--runner=FnApiRunner"])
     )
     assert [row.status for row in replay_index.read_rows(out)] == ["unreadable", "ok"]
 

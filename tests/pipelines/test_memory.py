@@ -27,10 +27,10 @@ def play(tmp_path, loops: int) -> dict:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
-    assert found["failed"] == []
-    assert found["loops"] >= loops
-    return found
+    content = json.loads(done.stdout.splitlines()[-1])
+    assert content["failed"] == []
+    assert content["loops"] >= loops
+    return content
 
 
 @pytest.mark.slow

@@ -107,14 +107,14 @@ def flink():
 
 
 def _flink_options() -> list[str]:
-    found = dict(
+    result = dict(
         line.split("=", 1)
         for line in (builds.ROOT / ".cache/flink/env").read_text().split()
     )
     return [
         "--parallelism=2",
-        f"--flink_version={found['FLINK_LINE']}",
-        f"--flink_job_server_jar={found['FLINK_JOB_SERVER']}",
+        f"--flink_version={result['FLINK_LINE']}",
+        f"--flink_job_server_jar={result['FLINK_JOB_SERVER']}",
     ]
 
 

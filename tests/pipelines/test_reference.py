@@ -30,10 +30,10 @@ DEADLINES = client.Deadlines(start=600, load=600, play=600)
 @pytest.fixture(scope="module")
 def python() -> str:
     named = os.environ.get("STARMILL_REFERENCE_PYTHON")
-    found = Path(named) if named else ROOT / ".venv-reference/bin/python"
-    if not found.exists():
+    path = Path(named) if named else ROOT / ".venv-reference/bin/python"
+    if not path.exists():
         pytest.skip("needs `make reference`, or STARMILL_REFERENCE_PYTHON")
-    return str(found)
+    return str(path)
 
 
 @pytest.fixture(scope="module")
@@ -80,17 +80,17 @@ def test_every_array_of_every_step(python, shared, game, tmp_path, seed, opponen
     )
     pool = Pool(PoolConfig(root=str(game), deadlines=DEADLINES))
     try:
-        made = episode_maker.EpisodeMaker(
+        result = episode_maker.EpisodeMaker(
             pool, episode_maker.MakerConfig(settings=settings)
         ).run(data, replay_file.replay_row(data, str(replay)))
         started = pool.started
     finally:
         pool.close()
-    assert made.quarantine == ()
+    assert result.quarantine == ()
     # A game is played by two processes instead of four, and half the loops.
     assert (summary["process_launches"], started) == (4, 2)
-    assert made.loops_played * 2 <= summary["game_loops_stepped"] + 4
-    for ours, reference in zip(made.episodes, theirs, strict=True):
+    assert result.loops_played * 2 <= summary["game_loops_stepped"] + 4
+    for ours, reference in zip(result.episodes, theirs, strict=True):
         arrays = codec.decode(list(ours.records), settings)
         compare(arrays, reference)
 

@@ -63,11 +63,11 @@ def test_an_interrupted_copy_continues_and_is_no_dataset_before(
     read = storage.RangeReader.read
     digest = storage.digest
 
-    def interrupted(what):
+    def interrupted(method):
         def act(self, name, *arguments):
             if name == last:
                 raise KeyboardInterrupt
-            return what(self, name, *arguments)
+            return method(self, name, *arguments)
 
         return act
 

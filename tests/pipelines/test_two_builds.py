@@ -25,12 +25,12 @@ def halves(tmp_path_factory):
 def digests(halves, tmp_path_factory):
     """The digest of each list, built alone."""
     folder = tmp_path_factory.mktemp("alone")
-    found = []
+    collected = []
     for number, replays in enumerate(halves):
         done = builds.build(replays, folder / str(number), "--workers", "1")
         assert done.returncode == 0, done.stderr
-        found.append(builds.digest(folder / str(number)))
-    return found
+        collected.append(builds.digest(folder / str(number)))
+    return collected
 
 
 def one_each(results):

@@ -30,8 +30,8 @@ def folder(original, tmp_path) -> Path:
 
 
 def problems(folder: Path, content: manifest.Manifest | None = None) -> list[str]:
-    found = content or manifest.read(str(folder))
-    return [str(problem) for problem in verify.verify(str(folder), found).problems]
+    result = content or manifest.read(str(folder))
+    return [str(problem) for problem in verify.verify(str(folder), result).problems]
 
 
 def shard(folder: Path) -> Path:
@@ -52,23 +52,23 @@ def test_a_flipped_bit_in_a_shard_names_the_file_and_the_episode(folder):
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
-    found = problems(folder)
-    assert any(path.name in text and "sha256" in text for text in found)
-    assert any("crc32c" in text and path.name in text for text in found)
+    reports = problems(folder)
+    assert any(path.name in text and "sha256" in text for text in reports)
+    assert any("crc32c" in text and path.name in text for text in reports)
 
 
 def test_a_truncated_shard_is_named(folder):
     path = shard(folder)
     path.write_bytes(path.read_bytes()[:-10])
-    found = problems(folder)
-    assert any(path.name in text and "bytes" in text for text in found)
+    reports = problems(folder)
+    assert any(path.name in text and "bytes" in text for text in reports)
 
 
 def test_a_missing_file_and_one_too_many_are_named(folder):
     shard(folder).rename(folder / "train-00000-of-00099.tfrecord")
-    found = problems(folder)
-    assert any("is missing" in text for text in found)
-    assert any("does not list" in text for text in found)
+    reports = problems(folder)
+    assert any("is missing" in text for text in reports)
+    assert any("does not list" in text for text in reports)
 
 
 @pytest.mark.parametrize(
@@ -95,8 +95,8 @@ def test_a_replay_in_another_shard_than_its_hash_says_is_found(tmp_path, monkeyp
     factories.dataset(str(tmp_path / "data"))
     assert problems(tmp_path / "data") == []
     monkeypatch.undo()
-    found = problems(tmp_path / "data")
-    assert any("but belongs in shard" in text for text in found)
+    reports = problems(tmp_path / "data")
+    assert any("but belongs in shard" in text for text in reports)
 
 
 def test_a_damaged_card_is_named(folder):
@@ -171,15 +171,15 @@ def test_episodes_of_the_table_must_fill_the_shard(folder):
         return [{**row, "offsets": offsets}, *rows[1:]]
 
     rewrite(folder, table.EPISODES, shifted)
-    found = problems(folder)
-    assert any("expected to begin at byte" in text for text in found), found
+    reports = problems(folder)
+    assert any("expected to begin at byte" in text for text in reports), reports
 
 
 def test_a_quarantine_that_makes_no_sense_is_found(folder):
-    made = pq.read_table(folder / table.EPISODES).to_pylist()[0]
+    result = pq.read_table(folder / table.EPISODES).to_pylist()[0]
     row = {
-        "replay_id": made["replay_id"],
-        "player_id": made["player_id"],
+        "replay_id": result["replay_id"],
+        "player_id": result["player_id"],
         "source": "x",
         "reason": "bad luck",
         "detail": "",
@@ -187,9 +187,9 @@ def test_a_quarantine_that_makes_no_sense_is_found(folder):
     rewrite(folder, table.QUARANTINE, lambda rows: [*rows, row])
     assert any("expected 0 rows, found 1" in text for text in problems(folder))
     rewrite(folder, table.QUARANTINE, lambda rows: rows, 1)
-    found = problems(folder)
-    assert any("is no reason" in text for text in found)
-    assert any("among the episodes too" in text for text in found)
+    reports = problems(folder)
+    assert any("is no reason" in text for text in reports)
+    assert any("among the episodes too" in text for text in reports)
 
 
 def test_a_side_in_two_tables_is_found(folder):
@@ -215,10 +215,10 @@ def test_arrays_outside_the_spec_are_found(tmp_path):
         factories.episode(2, arrays={"game_loop": loops}),
     ]
     factories.dataset(str(tmp_path / "data"), episodes)
-    found = problems(tmp_path / "data")
-    assert any("action/function: expected 0 to" in text for text in found)
-    assert any("ascending loops" in text for text in found)
-    assert any("action/delay" in text for text in found)
+    reports = problems(tmp_path / "data")
+    assert any("action/function: expected 0 to" in text for text in reports)
+    assert any("ascending loops" in text for text in reports)
+    assert any("action/delay" in text for text in reports)
 
 
 def test_a_sample_is_the_same_every_time(original):
@@ -259,7 +259,7 @@ def test_records_that_differ_name_the_arrays(original):
     rows = pq.read_table(original / table.EPISODES).to_pylist()
     keys = factories.episode(0).arrays
     reader = storage.RangeReader(str(original))
-    found = []
+    collected = []
     for row in rows:
         data = reader.read(row["shard"], row["offsets"][0], row["offsets"][-1])
         records = list(shards.records_of(data, ""))
@@ -272,9 +272,9 @@ def test_records_that_differ_name_the_arrays(original):
         }
         stored["mmr"] = stored["mmr"] + 1
         other = codec.encode(stored, content.settings)
-        found += list(replaying._compare(reader, row, other, content))
-    assert len(found) == len(rows)
-    assert all("differs in ['mmr']" in problem.what for problem in found)
+        collected += list(replaying._compare(reader, row, other, content))
+    assert len(collected) == len(rows)
+    assert all("differs in ['mmr']" in problem.what for problem in collected)
 
 
 def test_a_shard_that_cannot_be_decoded_is_a_problem_not_a_crash(folder):
@@ -290,13 +290,13 @@ def test_processes_and_a_beam_job_find_the_same(folder, capsys):
     path.write_bytes(data)
     here = verify.verify(str(folder), manifest.read(str(folder)))
     assert here.problems
-    found = []
+    collected = []
     for more in (["--workers=1"], ["--workers=3"], ["--runner=FnApiRunner"]):
         assert cli.main(["verify", str(folder), "--json", *more]) == 1
-        found.append(json.loads(capsys.readouterr().out))
-    assert found[0] == found[1] == found[2]
-    assert found[0]["problems"] == [problem._asdict() for problem in here.problems]
-    assert found[0]["steps"] == here.steps
+        collected.append(json.loads(capsys.readouterr().out))
+    assert collected[0] == collected[1] == collected[2]
+    assert collected[0]["problems"] == [problem._asdict() for problem in here.problems]
+    assert collected[0]["steps"] == here.steps
     assert sorted(path.name for path in folder.iterdir()) == sorted(
         {entry.name for entry in manifest.read(str(folder)).files}
         | {entry.name for entry in manifest.read(str(folder)).shards}

@@ -37,13 +37,13 @@ def test_npz_has_every_array_and_the_derived_ones(opened, source, tmp_path):
     assert export.export(source, "npz", str(tmp_path)) == []
     for number, meta in enumerate(opened.metas):
         with np.load(tmp_path / f"{meta.episode_id}.npz") as file:
-            found = {key: file[key] for key in file}
+            arrays = {key: file[key] for key in file}
         expected = opened[number][:]
         assert set(expected) == {*opened.specs, *episode.DERIVED}
-        assert found.keys() == expected.keys()
+        assert arrays.keys() == expected.keys()
         for key, array in expected.items():
-            assert found[key].dtype == array.dtype
-            np.testing.assert_array_equal(found[key], array, err_msg=key)
+            assert arrays[key].dtype == array.dtype
+            np.testing.assert_array_equal(arrays[key], array, err_msg=key)
 
 
 def test_exports_carry_on_and_have_the_same_bytes(opened, source, tmp_path):
@@ -147,18 +147,18 @@ def test_the_predecessors_decoder_reads_its_own_layout(opened, source, tmp_path)
         for path in sorted(tmp_path.glob(pattern)):
             assert paths["BASE_PATH"] == str(tmp_path)
             (record,) = tf.data.TFRecordDataset(str(path)).as_numpy_iterator()
-            found = coder.decode(record)
+            result = coder.decode(record)
             replay, player = path.stem.split("_")
             original = opened.find(f"{replay}-{player}")
             assert opened.table.column("split")[original.number].as_py() == split
             expected = original.read(keys=[*opened.specs, "step_type"])
-            assert set(found) == {
+            assert set(result) == {
                 key if key == "step_type" else f"observation/{key}" for key in expected
             }
             for key, array in expected.items():
                 name = key if key == "step_type" else f"observation/{key}"
-                assert found[name].dtype == array.dtype
-                np.testing.assert_array_equal(found[name], array, err_msg=key)
+                assert result[name].dtype == array.dtype
+                np.testing.assert_array_equal(result[name], array, err_msg=key)
             seen += 1
     assert seen == len(opened)
 
@@ -185,13 +185,13 @@ def test_tfds_opens_the_rlds_one(opened, source, tmp_path):
             for t, step in enumerate(steps):
                 for key in opened.specs:
                     place, _, rest = key.rpartition("action/")
-                    found = (
+                    result = (
                         step["action"][rest]
                         if key.startswith("action/")
                         else step["observation"][key]
                     )
                     assert place == ""
-                    np.testing.assert_array_equal(found, expected[key][t], err_msg=key)
+                    np.testing.assert_array_equal(result, expected[key][t], err_msg=key)
                 assert step["is_first"] == (t == 0)
                 assert step["is_last"] == (t == meta.steps - 1)
             rewards = [float(step["reward"]) for step in steps]
@@ -244,15 +244,15 @@ def test_diff_names_what_differs(folder, tmp_path, capsys):
     items.append(records.episode(9, steps=5))
     records.dataset(str(tmp_path), items, version="1.1.0", engine="other")
     assert cli.main(["diff", folder, str(tmp_path), "--json"]) == 1
-    found = json.loads(capsys.readouterr().out)
-    assert found["changed"] == {
+    content = json.loads(capsys.readouterr().out)
+    assert content["changed"] == {
         items[1].meta.episode_id: ["player: 1 of 140 steps, first 7"],
         items[2].meta.episode_id: ["map_name: 'Year Zero' -> 'Automaton'"],
     }
-    assert found["only_first"] == [records.episode(3, steps=1).meta.episode_id]
-    assert found["only_second"] == [items[3].meta.episode_id]
-    assert found["same_episodes"] == 1
-    facts = {name: (one, two) for name, one, two in found["facts"]}
+    assert content["only_first"] == [records.episode(3, steps=1).meta.episode_id]
+    assert content["only_second"] == [items[3].meta.episode_id]
+    assert content["same_episodes"] == 1
+    facts = {name: (one, two) for name, one, two in content["facts"]}
     assert facts["engine"] == ("factory", "other")
     assert facts["version"] == ("1.0.0", "1.1.0")
     assert cli.main(["diff", folder, str(tmp_path)]) == 1

@@ -109,13 +109,13 @@ def test_a_member_is_one_request_of_its_own_bytes(tmp_path, monkeypatch, make) -
     reads = range_reads.record(monkeypatch)
     for member in packs.members(str(path), 0, 9, password=PASSWORD, max_bytes=9999):
         place = (member.offset, member.size)
-        found = packs.member_at(str(path), *place, password=PASSWORD, max_bytes=9999)
-        assert found == member.data == MEMBERS[member.name]
+        result = packs.member_at(str(path), *place, password=PASSWORD, max_bytes=9999)
+        assert result == member.data == MEMBERS[member.name]
         assert reads.pop() == ("p.zip", member.offset, member.offset + member.size)
         assert not reads
     monkeypatch.chdir(tmp_path)
-    found = packs.member_at("p.zip", *place, password=PASSWORD, max_bytes=9999)
-    assert found == member.data
+    result = packs.member_at("p.zip", *place, password=PASSWORD, max_bytes=9999)
+    assert result == member.data
 
 
 def test_a_pack_that_changed_is_read_by_its_directory(tmp_path) -> None:
@@ -143,9 +143,9 @@ def test_the_factory_makes_what_zipfile_decrypts(tmp_path: Path) -> None:
 def test_a_wrong_password_is_a_reason(tmp_path: Path, password: str | None) -> None:
     path = tmp_path / "p.zip"
     path.write_bytes(encrypted_pack(MEMBERS))
-    for _, found in _read(path, password=password):
-        assert isinstance(found, errors.ReplayError)
-        assert found.reason == "unreadable"
+    for _, result in _read(path, password=password):
+        assert isinstance(result, errors.ReplayError)
+        assert result.reason == "unreadable"
 
 
 def test_one_damaged_member_does_not_hide_the_others(tmp_path: Path) -> None:
@@ -153,9 +153,9 @@ def test_one_damaged_member_does_not_hide_the_others(tmp_path: Path) -> None:
     data[45] ^= 0xFF
     path = tmp_path / "p.zip"
     path.write_bytes(data)
-    found = dict(_read(path))
-    assert found["a.SC2Replay"].reason == "unreadable"
-    assert found["b.SC2Replay"] == b"y"
+    result = dict(_read(path))
+    assert result["a.SC2Replay"].reason == "unreadable"
+    assert result["b.SC2Replay"] == b"y"
 
 
 def test_wrong_bytes_of_the_right_length_are_seen(tmp_path: Path) -> None:
@@ -164,16 +164,16 @@ def test_wrong_bytes_of_the_right_length_are_seen(tmp_path: Path) -> None:
         pack.writestr(zipfile.ZipInfo("a.SC2Replay"), b"plain stored bytes")
     path = tmp_path / "p.zip"
     path.write_bytes(out.getvalue().replace(b"stored", b"stolen"))
-    ((_, found),) = _read(path)
-    assert found.reason == "unreadable"
-    assert "checksum" in found.detail
+    ((_, result),) = _read(path)
+    assert result.reason == "unreadable"
+    assert "checksum" in result.detail
 
 
 def test_sizes_are_bounded_before_unpacking(tmp_path: Path) -> None:
     path = tmp_path / "p.zip"
     path.write_bytes(plain_pack({"a.SC2Replay": b"\0" * 100_000}))
-    ((_, found),) = _read(path, max_bytes=99_999)
-    assert found.reason == "too_large"
+    ((_, result),) = _read(path, max_bytes=99_999)
+    assert result.reason == "too_large"
 
 
 def test_every_damage_is_an_error_of_ours(tmp_path: Path) -> None:
@@ -188,8 +188,8 @@ def test_every_damage_is_an_error_of_ours(tmp_path: Path) -> None:
             data[: rng.integers(1, len(data) + 1)] if rng.random() < 0.3 else data
         )
         try:
-            for _, found in _read(path):
-                assert isinstance(found, bytes | errors.ReplayError)
+            for _, result in _read(path):
+                assert isinstance(result, bytes | errors.ReplayError)
         except errors.ReplayError as error:
             assert error.reason == "unreadable"
 
@@ -205,16 +205,16 @@ def tree(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def _listed(found: sources.Sources) -> list[str]:
+def _listed(inputs: sources.Sources) -> list[str]:
     out = []
-    for unit in found.units:
+    for unit in inputs.units:
         out += unit.files or [f"{unit.pack}[{unit.begin}:{unit.end}]"]
     return out
 
 
 def test_folders_globs_and_files(tree: Path) -> None:
-    found = sources.find([str(tree)])
-    assert _listed(found) == [
+    inputs = sources.find([str(tree)])
+    assert _listed(inputs) == [
         f"{tree}/a.SC2Replay",
         f"{tree}/b.SC2Replay",
         f"{tree}/deep/c.SC2Replay",
@@ -222,7 +222,7 @@ def test_folders_globs_and_files(tree: Path) -> None:
         f"{tree}/p.zip[0:3]",
         f"{tree}/q.zip[0:3]",
     ]
-    assert (found.replays, found.encrypted) == (3 + 1 + 3 + 3, True)
+    assert (inputs.replays, inputs.encrypted) == (3 + 1 + 3 + 3, True)
     assert _listed(sources.find([f"{tree}/*.SC2Replay"])) == [
         f"{tree}/a.SC2Replay",
         f"{tree}/b.SC2Replay",
@@ -235,10 +235,10 @@ def test_folders_globs_and_files(tree: Path) -> None:
 
 
 def test_units_have_bounded_sizes(tree: Path) -> None:
-    found = sources.find([str(tree)], per_unit=2)
-    assert [unit.replays for unit in found.units] == [2, 1, 1, 2, 1, 2, 1]
-    assert found.replays == 10
-    assert len({unit.digest for unit in found.units}) == 7
+    inputs = sources.find([str(tree)], per_unit=2)
+    assert [unit.replays for unit in inputs.units] == [2, 1, 1, 2, 1, 2, 1]
+    assert inputs.replays == 10
+    assert len({unit.digest for unit in inputs.units}) == 7
 
 
 def test_a_changed_file_changes_its_units_digest(tree: Path) -> None:
@@ -256,8 +256,8 @@ def test_urls() -> None:
     filesystem.pipe_file("/where/x/a.SC2Replay", b"1")
     filesystem.pipe_file("/where/x/p.zip", plain_pack(MEMBERS))
     try:
-        found = sources.find(["memory://where/x"])
-        assert _listed(found) == [
+        inputs = sources.find(["memory://where/x"])
+        assert _listed(inputs) == [
             "memory:///where/x/a.SC2Replay",
             "memory:///where/x/p.zip[0:3]",
         ]

@@ -55,25 +55,25 @@ def results(folder) -> dict[str, joining.ShardResult]:
 
 def finished(tmp_path):
     where = target(str(tmp_path / "work"))
-    made = results(where)
+    result = results(where)
     groups: dict[str, list[str]] = {}
     for name in SHARDS[::-1]:
         groups.setdefault(finishing.group_of(name), []).append(name)
     for group, names in groups.items():
         finishing.merge(where, group, [*names, names[0]])  # a runner may repeat
     finishing.finish(where, [*groups, *groups])
-    return where, made, finishing.read_summary(where)
+    return where, result, finishing.read_summary(where)
 
 
 def test_merged_tables_are_those_made_at_once(tmp_path):
-    where, made, summary = finished(tmp_path)
+    where, results, summary = finished(tmp_path)
     assert {finishing.group_of(name) for name in SHARDS} == {
         "train-00000",
         "train-00001",
     }
-    quarantine = [row for result in made.values() for row in result.quarantine]
-    unselected = [row for result in made.values() for row in result.unselected]
-    episodes = [made[name].episodes for name in SHARDS]
+    quarantine = [row for result in results.values() for row in result.quarantine]
+    unselected = [row for result in results.values() for row in result.unselected]
+    episodes = [results[name].episodes for name in SHARDS]
     expected = {
         table.EPISODES: assembly.write_pieces(
             str(tmp_path / "a"), table.EPISODE_SCHEMA, episodes

@@ -32,10 +32,10 @@ def test_the_digest_is_that_of_all_replays_each_once(tmp_path, monkeypatch):
     ids = [dice.randbytes(32).hex() for _ in range(40)] + ["00" * 32, "ff" * 32]
     rows = [row(n, replay_id=id_) for n, id_ in enumerate([*ids, *ids[:9]])]
     rows += [row(99, replay_id="", status="unreadable")]
-    found = judged(tmp_path, rows)
-    assert found.replay_set == manifest.replay_set_digest(set(ids))
-    assert found.rejected == {"duplicate": 9, "unreadable": 1}
-    assert sorted(id_.ljust(32, b"\0").hex() for id_ in found.selected.ids) == sorted(
+    result = judged(tmp_path, rows)
+    assert result.replay_set == manifest.replay_set_digest(set(ids))
+    assert result.rejected == {"duplicate": 9, "unreadable": 1}
+    assert sorted(id_.ljust(32, b"\0").hex() for id_ in result.selected.ids) == sorted(
         ids
     )
 

@@ -19,18 +19,18 @@ def counted() -> census.Census:
 
 
 def test_rows_are_kept_or_counted_by_reason():
-    found = counted()
-    assert (found.replays, found.kept_replays, found.kept_episodes) == (5, 3, 3)
-    assert found.reasons == {"engine": 1, "corrupt": 1}
-    assert found.replays == found.kept_replays + sum(found.reasons.values())
+    counts = counted()
+    assert (counts.replays, counts.kept_replays, counts.kept_episodes) == (5, 3, 3)
+    assert counts.reasons == {"engine": 1, "corrupt": 1}
+    assert counts.replays == counts.kept_replays + sum(counts.reasons.values())
 
 
 def test_races_results_and_mmr_are_of_the_kept_sides():
-    found = counted()
-    assert found.races == {"terran": 3}
-    assert found.outcomes == {"Win": 3}
-    assert found.mmr == {4000: 2, 4250: 1}
-    assert sum(found.splits.values()) == 3
+    counts = counted()
+    assert counts.races == {"terran": 3}
+    assert counts.outcomes == {"Win": 3}
+    assert counts.mmr == {4000: 2, 4250: 1}
+    assert sum(counts.splits.values()) == 3
 
 
 def test_versions_are_sorted_as_numbers():

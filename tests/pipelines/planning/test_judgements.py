@@ -87,8 +87,8 @@ def test_all_rows_are_judged_as_single_ones_are(seed):
         expected = selection.judge(row, rules)
         assert reason(judged.replays[place]) == expected.reason, row
         for side in (1, 2):
-            found = reason(judged.sides[side - 1, place])
-            assert found == expected.unselected.get(side), row
+            result = reason(judged.sides[side - 1, place])
+            assert result == expected.unselected.get(side), row
         assert splits[place] == expected.split
 
 

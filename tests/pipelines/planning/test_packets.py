@@ -9,8 +9,8 @@ from tests.pipelines.test_plan import all_packets, make, row
 
 
 def test_a_packet_is_one_read_of_its_bytes(tmp_path, monkeypatch):
-    made, out = make([row(n) for n in range(20)], tmp_path, replays_per_shard=10)
-    packet = all_packets(made, out)[3]
+    build_plan, out = make([row(n) for n in range(20)], tmp_path, replays_per_shard=10)
+    packet = all_packets(build_plan, out)[3]
     reads = range_reads.record(monkeypatch)
     (item,) = packets.read(out, packet.file, packet.begin, packet.end)
     assert reads == [("00000.packets", packet.begin, packet.end)]
@@ -18,8 +18,8 @@ def test_a_packet_is_one_read_of_its_bytes(tmp_path, monkeypatch):
 
 
 def test_a_damaged_packet_is_an_error_that_names_the_list(tmp_path):
-    made, out = make([row(n) for n in range(4)], tmp_path)
-    packet = all_packets(made, out)[0]
+    build_plan, out = make([row(n) for n in range(4)], tmp_path)
+    packet = all_packets(build_plan, out)[0]
     data = bytearray(storage.read(f"{out}/00000.packets"))
     data[packet.begin + 30] ^= 1
     storage.write(f"{out}/00000.packets", bytes(data))

@@ -145,10 +145,10 @@ def test_pointing_at_a_unit_shows_its_raw_values(page, episodes):
     ).perform()
     shown = page.find_element(By.ID, "unit-values").text.split("\n")
     values = dict(zip(shown[::2], shown[1::2], strict=False))
-    found = units[int(values["row"])]
-    assert (found[12], found[13]) == (units[row, 12], units[row, 13])
-    assert values["health"] == str(found[2])
-    assert values["tag"] == str(found[29])
+    unit_row = units[int(values["row"])]
+    assert (unit_row[12], unit_row[13]) == (units[row, 12], units[row, 13])
+    assert values["health"] == str(unit_row[2])
+    assert values["tag"] == str(unit_row[29])
 
 
 @pytest.mark.browser

@@ -42,23 +42,23 @@ def test_statistics_equal_a_slow_count(folder):
     opened = dataset.open_dataset(str(folder))
     rows = opened.table.to_pylist()
     episodes = [item.load() for item in opened]
-    found = statistics.gather(rows, episodes)
-    for race, (wins, draws, losses) in found.outcomes.items():
+    numbers = statistics.gather(rows, episodes)
+    for race, (wins, draws, losses) in numbers.outcomes.items():
         results = [row["outcome"] for row in rows if row["race"] == race]
         assert (wins, draws, losses) == tuple(results.count(k) for k in (1, 0, -1))
-    assert sum(found.mmr.counts) + found.unrated == len(rows)
+    assert sum(numbers.mmr.counts) + numbers.unrated == len(rows)
     for low, high, count in zip(
-        found.mmr.edges, found.mmr.edges[1:], found.mmr.counts, strict=False
+        numbers.mmr.edges, numbers.mmr.edges[1:], numbers.mmr.counts, strict=False
     ):
         slow = [r for r in rows if r["mmr"] is not None and low <= r["mmr"] < high]
         assert count == len(slow)
     functions = np.concatenate([e.arrays["action/function"][:-1] for e in episodes])
-    assert sum(count for _, count in found.functions) == len(functions)
-    name, count = found.functions[0]
+    assert sum(count for _, count in numbers.functions) == len(functions)
+    name, count = numbers.functions[0]
     most = next(f for f in vocab.functions() if f.name == name)
     assert count == (functions == most.id).sum() == np.bincount(functions).max()
     loops, steps = (sum(row[key] for row in rows) for key in ("game_loops", "steps"))
-    assert found.delay_compression == pytest.approx(loops / steps)
+    assert numbers.delay_compression == pytest.approx(loops / steps)
 
 
 def test_fields_cost_what_leaving_them_out_saves(folder):
