@@ -1,7 +1,7 @@
 """Two evaluations side by side: ratings, win rates, how agents play, game lengths and maps.
 
 In: the folders of two evaluations. Out: an HTML page. Ratings compare only if both evaluations have the
-same anchor and the same engine, and the page says so where they have not.
+same anchor and the same engine, and the page says so if they have not.
 """
 
 import collections

@@ -85,7 +85,7 @@ def shares(
 ) -> str:
     """Returns paired bars of each name's share of its side.
 
-    The largest come first, unless the names shall keep their order.
+    The largest come first, unless the names are to keep their order.
     """
     totals = [sum(side.values()) or 1 for side in (first, second)]
     both = {

@@ -175,7 +175,7 @@ class Relay:
                 data = connection.recv(self._wait_seconds())
                 connection.send(self._answer(data))
                 if self._client.status == sc2api_pb2.ended:
-                    self._is_over.set()  # what the program does now is its own affair
+                    self._is_over.set()  # the program's later requests do not matter
         except TimeoutError:
             seconds = f"{self._patience.move:g}"
             self.give_up(f"sent no request for {seconds} seconds at loop {self._loop}")

@@ -51,7 +51,7 @@ class Specialist:
         self._attempts = 0  # failed attempts at the next town hall
 
     def act(self, observation: Arrays) -> Arrays:
-        """Returns the action with the highest priority that applies, or a short wait."""
+        """Returns the action of the highest priority that applies, or a short wait."""
         self._look(observation)
         for priority in self._priorities():
             action = priority()
@@ -89,20 +89,20 @@ class Specialist:
         delay: int = 4,
     ) -> Arrays:
         action = random_agent.no_op(self._specs, delay=delay)
-        chosen = rows[: len(action["unit_tags"])]
+        commanded = rows[: len(action["unit_tags"])]
         action["function"] = np.asarray(vocab.function_named(function).id, np.int32)
-        action["unit_tags"][: len(chosen)] = chosen
+        action["unit_tags"][: len(commanded)] = commanded
         action["target_unit_tag"] = np.asarray(target, np.int32)
         if place is not None:
             x, y = np.clip(place, 0, self._resolution - 1).astype(int)
             action["world"] = np.asarray(y * self._resolution + x, np.int32)
         return action
 
-    def _again(self, what: str, every_loops: int) -> bool:
-        """Returns whether enough loops have passed since the last try, and counts this one."""
-        if self._field.loop - self._tried.get(what, -every_loops) < every_loops:
+    def _again(self, purpose: str, every_loops: int) -> bool:
+        """Returns whether enough loops have passed since the last attempt, and notes this one."""
+        if self._field.loop - self._tried.get(purpose, -every_loops) < every_loops:
             return False
-        self._tried[what] = self._field.loop
+        self._tried[purpose] = self._field.loop
         return True
 
     def _gather(self) -> Arrays | None:
@@ -262,16 +262,16 @@ class Specialist:
     def _settlers(self, place: NDArray[np.float64]) -> Ints:
         """Returns the worker that builds the next town hall; it stays the same while it lives."""
         workers = self._field.own(self._units.worker)
-        chosen = workers[self._field.column("tag", workers) == self._settler]
-        if not len(chosen):
+        settlers = workers[self._field.column("tag", workers) == self._settler]
+        if not len(settlers):
             free = self._builders()
             gaps = np.linalg.norm(self._field.places(free) - place, axis=1)
-            chosen = free[np.argsort(gaps, kind="stable")[:1]]
+            settlers = free[np.argsort(gaps, kind="stable")[:1]]
             self._settler = (
-                int(self._field.column("tag", chosen)[0]) if len(chosen) else -1
+                int(self._field.column("tag", settlers)[0]) if len(settlers) else -1
             )
             self._attempts += 1
-        return chosen
+        return settlers
 
     def _without_settler(self, rows: Ints) -> Ints:
         return rows[self._field.column("tag", rows) != self._settler]
@@ -305,8 +305,8 @@ class Specialist:
         if not len(trainers):
             return None
         # A random one: the game may refuse every order of the first.
-        chosen = self._generator.choice(trainers, 1)
-        return self._command(self._units.functions["soldier"], chosen)
+        trainer = self._generator.choice(trainers, 1)
+        return self._command(self._units.functions["soldier"], trainer)
 
     def _attack(self) -> Arrays | None:
         soldiers = self._soldiers()
@@ -367,16 +367,16 @@ class Specialist:
         free = ~np.isin(self._field.column("order_id_0", workers), building)
         return self._without_settler(workers[free])
 
-    def _build(self, what: str, radius: float) -> Arrays | None:
+    def _build(self, purpose: str, radius: float) -> Arrays | None:
         builders = self._builders()
-        if not len(builders) or not self._again(what, 40):
+        if not len(builders) or not self._again(purpose, 40):
             return None
-        place = self._spot(radius, powered=what != "supply")
+        place = self._spot(radius, powered=purpose != "supply")
         if place is None:
             return None
         gaps = np.linalg.norm(self._field.places(builders) - place, axis=1)
         nearest = builders[[int(np.argmin(gaps))]]
-        return self._command(self._units.functions[what], nearest, place=place)
+        return self._command(self._units.functions[purpose], nearest, place=place)
 
     def _spot(self, radius: float, *, powered: bool) -> NDArray[np.float64] | None:
         """Returns a random free place near home for a building of this half width."""

@@ -33,10 +33,10 @@ Floats = NDArray[np.float64]
 
 
 class Status(enum.StrEnum):
-    """What a rating rests on."""
+    """The evidence for a rating."""
 
     RATED = "rated"
-    FIXED = "fixed"  # the anchor, or a reference whose rating was given
+    FIXED = "fixed"  # the anchor, or a reference, whose rating does not move
     ABOVE = "saturated above"  # won everything against the rated: +infinity
     BELOW = "saturated below"  # lost everything against the rated: -infinity
     UNLINKED = "unlinked"  # no chain of games decides it
@@ -50,7 +50,7 @@ class Rating:
         elo: None unless status is RATED or FIXED.
         low: the interval's lower end; None if it is unbounded below.
         high: the interval's upper end; None if it is unbounded above.
-        status: what the rating rests on.
+        status: the evidence for the rating.
         note: one sentence for people; empty if there is nothing to say.
     """
 
@@ -251,7 +251,7 @@ def _rated(elo: float, reach: float) -> Rating:
 
 
 def fixed(elo: float) -> Rating:
-    """Returns a rating that was given: the anchor's or a reference's."""
+    """Returns a fixed rating: the anchor's or a reference's."""
     return Rating(elo=elo, low=elo, high=elo, status=Status.FIXED)
 
 

@@ -123,7 +123,7 @@ def _simulated(
 
 
 def _cycles(table: winrates.WinTable) -> tuple[Cycle, ...]:
-    f, found, looked_at = table.win_rate, [], 0
+    f, candidates, looked_at = table.win_rate, [], 0
     error = np.sqrt(table.variance(np.full_like(f, 0.5)))
     for triple in itertools.combinations(range(len(table.agents)), 3):
         p, q, r = triple
@@ -134,14 +134,14 @@ def _cycles(table: winrates.WinTable) -> tuple[Cycle, ...]:
             links = [(order[i], order[(i + 1) % 3]) for i in range(3)]
             if all(f[link] > 0.5 for link in links):
                 weakest = max(_tail((f[link] - 0.5) / error[link]) for link in links)
-                found.append((weakest, order, tuple(float(f[x]) for x in links)))
+                candidates.append((weakest, order, tuple(float(f[x]) for x in links)))
     cycles = [
         Cycle(
             agents=(table.agents[a], table.agents[b], table.agents[c]),
             win_rates=(rates[0], rates[1], rates[2]),
             p_value=min(1.0, weakest * looked_at),
         )
-        for weakest, (a, b, c), rates in sorted(found)
+        for weakest, (a, b, c), rates in sorted(candidates)
     ]
     return tuple(cycles)
 

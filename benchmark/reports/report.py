@@ -35,7 +35,7 @@ class Report:
 
     Attributes:
         title: heading of the report.
-        anchor: the agent whose rating is given.
+        anchor: the agent whose rating is fixed.
         lines: standings, best first; this is the order of agents in every matrix.
         table: counts of wins, with the agents in that order.
         transitivity: whether Elo explains the games; None if the anchor did not play.
@@ -273,21 +273,21 @@ def paper_rows() -> list[tuple[str, ...]]:
 
 def transitivity_text(report: Report) -> str:
     """Returns the result of the test of the Elo model, in words."""
-    found = report.transitivity
-    if found is None:
+    test = report.transitivity
+    if test is None:
         return "Not tested: the anchor played none of these games."
-    if found.p_value is None:
+    if test.p_value is None:
         text = (
             "Too few pairs met to test whether one rating per agent explains the games."
         )
     else:
-        word = "does not explain" if found.p_value < 0.05 else "can explain"
+        word = "does not explain" if test.p_value < 0.05 else "can explain"
         text = (
-            f"One rating per agent {word} the win rates: deviance {found.deviance:.1f} "
-            f"with {found.freedom} degrees of freedom, p = {found.p_value:.3g}."
+            f"One rating per agent {word} the win rates: deviance {test.deviance:.1f} "
+            f"with {test.freedom} degrees of freedom, p = {test.p_value:.3g}."
         )
-    sure = [cycle for cycle in found.cycles if cycle.p_value < 0.05]
-    text += f" Cycles seen: {len(found.cycles)}, beyond chance: {len(sure)}."
+    sure = [cycle for cycle in test.cycles if cycle.p_value < 0.05]
+    text += f" Cycles seen: {len(test.cycles)}, beyond chance: {len(sure)}."
     for cycle in sure[:5]:
         links = ", ".join(percent(rate) for rate in cycle.win_rates)
         text += f" {' beats '.join((*cycle.agents, cycle.agents[0]))} ({links})."

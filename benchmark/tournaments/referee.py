@@ -58,7 +58,7 @@ class RefereeConfig:
 
 
 class Referee:
-    """See `tournament.Referee`."""
+    """Plays fixtures, one at a time; see `tournament.Referee`."""
 
     def __init__(self, config: RefereeConfig) -> None:
         self._config = config

@@ -19,16 +19,16 @@ def plan(**changes):
 
 
 def test_a_plan_has_every_agent_against_every_opponent():
-    made = plan()
-    pairs = {(f.home, f.away) for f in made.fixtures}
+    result = plan()
+    pairs = {(f.home, f.away) for f in result.fixtures}
     assert pairs == {
         ("random", "easy"),
         ("random", "hard"),
         ("rush", "easy"),
         ("rush", "hard"),
     }
-    assert len(made.fixtures) == 4 * 9
-    assert made.maps == ("Skirmish/AmberBasin.SC2Map",)
+    assert len(result.fixtures) == 4 * 9
+    assert result.maps == ("Skirmish/AmberBasin.SC2Map",)
 
 
 def test_a_round_robin_leaves_out_what_cannot_be_played():

@@ -23,9 +23,9 @@ MAP = "Skirmish/AmberBasin.SC2Map"
 
 @pytest.fixture(scope="module")
 def pool():
-    made = Pool(PoolConfig(root=SKIRMISH, deadlines=live_game.DEADLINES))
-    yield made
-    made.close()
+    games = Pool(PoolConfig(root=SKIRMISH, deadlines=live_game.DEADLINES))
+    yield games
+    games.close()
 
 
 @pytest.fixture(scope="module")

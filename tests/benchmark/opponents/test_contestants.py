@@ -84,10 +84,10 @@ def test_two_of_one_name_are_refused_and_the_same_twice_is_one():
 
 
 def test_agents_are_made():
-    made = contestants.load(contestants.contestant("random"), settings.UNPLUGGED)
-    assert isinstance(made, random_agent.RandomAgent)
-    made = contestants.load(contestants.contestant("rush"), settings.UNPLUGGED)
-    assert isinstance(made, specialists.Specialist)
+    agent = contestants.load(contestants.contestant("random"), settings.UNPLUGGED)
+    assert isinstance(agent, random_agent.RandomAgent)
+    agent = contestants.load(contestants.contestant("rush"), settings.UNPLUGGED)
+    assert isinstance(agent, specialists.Specialist)
     with pytest.raises(errors.ConfigError, match="the game itself"):
         contestants.load(contestants.contestant("easy"), settings.UNPLUGGED)
 

@@ -30,9 +30,9 @@ def test_random_actions_satisfy_the_spec_and_command_own_units():
             array = action[key]
             assert (array >= spec.minimum).all()
             assert (array <= spec.maximum).all()
-        chosen = action["unit_tags"][action["unit_tags"] < 512]
-        assert 0 < len(chosen) <= 4
-        assert (chosen < 5).all()
+        commanded = action["unit_tags"][action["unit_tags"] < 512]
+        assert 0 < len(commanded) <= 4
+        assert (commanded < 5).all()
         functions.add(int(action["function"]))
     assert len(functions) > 200
 

@@ -74,5 +74,5 @@ def test_it_plays(name, tmp_path):
 
 
 def test_loading_needs_no_folder_of_the_user():
-    made = contestants.load(contestants.contestant("skirmish:bc"), settings.UNPLUGGED)
-    assert made.settings == settings.UNPLUGGED
+    agent = contestants.load(contestants.contestant("skirmish:bc"), settings.UNPLUGGED)
+    assert agent.settings == settings.UNPLUGGED

@@ -119,11 +119,11 @@ def test_a_town_hall_keeps_off_resources_and_the_shortest_walk_comes_first():
     wall[25, :40] = False  # the first base is near, and far to walk
     taken = np.array([[50.0, 50.0]])
     start = np.array([10.0, 10.0])
-    found = building_sites.town_hall_places(
+    result = building_sites.town_hall_places(
         fields, geysers, taken, ground(pathable=wall), start
     )
-    assert len(found) == 2
-    for place, base in zip(found, (bases[1], bases[0]), strict=True):
+    assert len(result) == 2
+    for place, base in zip(result, (bases[1], bases[0]), strict=True):
         # Half a hall, half a field, three cells between them, half a one for rounding.
         assert abs(place[0] - base[0]) == 2.5 + 1.0 + 3.0 + 0.5
         assert abs(place[1] - base[1]) <= 1

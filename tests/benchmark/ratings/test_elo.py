@@ -31,11 +31,11 @@ def scipy_fit(table, anchor, anchor_elo=1000.0):
         return total
 
     start = np.full(len(f) - 1, anchor_elo)
-    found = scipy.optimize.minimize(
+    fit = scipy.optimize.minimize(
         loss, start, method="Nelder-Mead", options={"maxiter": 20000, "xatol": 1e-4}
     )
     polished = scipy.optimize.minimize(
-        loss, found.x, method="BFGS", options={"gtol": 1e-9}
+        loss, fit.x, method="BFGS", options={"gtol": 1e-9}
     )
     return np.insert(polished.x, at, anchor_elo)
 

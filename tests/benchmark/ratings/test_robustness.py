@@ -11,11 +11,11 @@ def test_robustness_is_the_worst_win_rate():
         *tournaments.series("r", "p", won=6, lost=4),
         *tournaments.series("p", "s", won=1, lost=0, drawn=1),
     ]
-    found = robustness.robustness(winrates.tabulate(games), "p")
-    assert found.win_rate == pytest.approx(0.4)
-    assert found.opponent == "r"
-    assert found.opponents == 3
-    assert found.low < 0.4 < found.high
+    worst = robustness.robustness(winrates.tabulate(games), "p")
+    assert worst.win_rate == pytest.approx(0.4)
+    assert worst.opponent == "r"
+    assert worst.opponents == 3
+    assert worst.low < 0.4 < worst.high
 
 
 def test_only_the_opponents_asked_for_count():
@@ -51,8 +51,8 @@ def covered(ratings, games, agent, tournaments_played=1000):
     count = 0
     for seed in range(tournaments_played):
         table = winrates.tabulate(tournaments.play(ratings, games, seed))
-        found = robustness.robustness(table, agent)
-        count += found.low <= truth <= found.high
+        worst = robustness.robustness(table, agent)
+        count += worst.low <= truth <= worst.high
     return count
 
 

@@ -19,18 +19,18 @@ def cycle_games(times):
 
 
 def test_rock_paper_scissors_is_found():
-    found = transitivity.transitivity(winrates.tabulate(cycle_games(10)), "rock")
-    assert found.freedom == 1
-    assert found.p_value < 0.001
-    assert [cycle.agents for cycle in found.cycles] == [("rock", "scissors", "paper")]
-    assert found.cycles[0].win_rates == pytest.approx((0.7, 0.7, 0.7))
-    assert found.cycles[0].p_value < 0.001
+    answer = transitivity.transitivity(winrates.tabulate(cycle_games(10)), "rock")
+    assert answer.freedom == 1
+    assert answer.p_value < 0.001
+    assert [cycle.agents for cycle in answer.cycles] == [("rock", "scissors", "paper")]
+    assert answer.cycles[0].win_rates == pytest.approx((0.7, 0.7, 0.7))
+    assert answer.cycles[0].p_value < 0.001
 
 
 def test_a_cycle_of_few_games_is_no_proof():
-    found = transitivity.transitivity(winrates.tabulate(cycle_games(1)), "rock")
-    assert len(found.cycles) == 1
-    assert found.cycles[0].p_value > 0.05
+    answer = transitivity.transitivity(winrates.tabulate(cycle_games(1)), "rock")
+    assert len(answer.cycles) == 1
+    assert answer.cycles[0].p_value > 0.05
 
 
 def test_p_values_are_uniform_when_elo_holds():
@@ -62,8 +62,8 @@ def test_deviance_follows_chi_square_for_many_games():
 
 def test_two_agents_cannot_contradict_one_scale():
     table = winrates.tabulate(tournaments.series("p", "q", won=3, lost=2))
-    found = transitivity.transitivity(table, "p")
-    assert (found.freedom, found.p_value, found.cycles) == (0, None, ())
+    answer = transitivity.transitivity(table, "p")
+    assert (answer.freedom, answer.p_value, answer.cycles) == (0, None, ())
 
 
 def test_no_simulations_is_refused():
@@ -78,6 +78,6 @@ def test_agents_in_order_make_no_cycle():
         *tournaments.series("b", "c", won=6, lost=4),
         *tournaments.series("a", "c", won=7, lost=3),
     ]
-    found = transitivity.transitivity(winrates.tabulate(games), "a")
-    assert found.cycles == ()
-    assert found.p_value > 0.5
+    answer = transitivity.transitivity(winrates.tabulate(games), "a")
+    assert answer.cycles == ()
+    assert answer.p_value > 0.5

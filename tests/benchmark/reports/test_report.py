@@ -132,11 +132,11 @@ def test_numbers_are_read_off_the_page_in_a_real_browser(browser, content, tmp_p
     assert browser.title == "A test"
 
     def texts(selector):
-        found = browser.execute_script(
+        answer = browser.execute_script(
             "return [...document.querySelectorAll(arguments[0])].map(x => x.innerText)",
             selector,
         )
-        return [text.strip() for text in found]
+        return [text.strip() for text in answer]
 
     cells = texts("#results tbody td")
     width = len(report.HEADINGS)

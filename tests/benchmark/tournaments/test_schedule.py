@@ -14,20 +14,22 @@ def make(pairs=(("bc", "very_hard"),), games=18, seed=1):
 
 
 def test_every_nine_games_play_all_race_pairs():
-    made = make(games=27)
+    build_plan = make(games=27)
     for start in (0, 9, 18):
-        races = {(f.home_race, f.away_race) for f in made[start : start + 9]}
+        races = {(f.home_race, f.away_race) for f in build_plan[start : start + 9]}
         assert len(races) == 9
-    orders = [[f.home_race + f.away_race for f in made[i : i + 9]] for i in (0, 9)]
+    orders = [
+        [f.home_race + f.away_race for f in build_plan[i : i + 9]] for i in (0, 9)
+    ]
     assert orders[0] != orders[1]
 
 
 def test_maps_are_uniform_and_seeds_differ():
-    made = make(games=900)
-    counts = collections.Counter(f.map_path for f in made)
+    build_plan = make(games=900)
+    counts = collections.Counter(f.map_path for f in build_plan)
     assert scipy.stats.chisquare([counts[name] for name in MAPS]).pvalue > 0.001
-    assert len({f.seed for f in made}) == 900
-    assert all(0 <= f.seed < 2**31 for f in made)
+    assert len({f.seed for f in build_plan}) == 900
+    assert all(0 <= f.seed < 2**31 for f in build_plan)
 
 
 def test_same_seed_same_games_other_seed_others():

@@ -29,8 +29,8 @@ def run(folder, *, parallel=1, fixtures=FIXTURES, **orders):
 
 
 def rows(folder):
-    found = results.read_results(folder / "results.csv")
-    return sorted(found, key=lambda row: row.game)
+    result = results.read_results(folder / "results.csv")
+    return sorted(result, key=lambda row: row.game)
 
 
 def test_every_game_is_played_once_with_its_replay(tmp_path):

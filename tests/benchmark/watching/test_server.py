@@ -11,10 +11,10 @@ from starmill.schema import errors
 
 @pytest.fixture
 def opened():
-    made = []
+    collected = []
 
     def page(text):
-        made.append(text)
+        collected.append(text)
         return text.encode()
 
     def fail():
@@ -27,7 +27,7 @@ def opened():
     with server.open_server(pages) as running:
         thread = threading.Thread(target=running.serve_forever)
         thread.start()
-        yield running.server_address[1], made
+        yield running.server_address[1], collected
         running.shutdown()
         thread.join()
 
@@ -42,24 +42,24 @@ def get(port, path, host=None):
 
 
 def test_pages_are_made_when_they_are_opened_and_kept(opened):
-    port, made = opened
-    assert made == []
+    port, result = opened
+    assert result == []
     assert get(port, "/watch/a%20b.html?x=1") == (200, "a")
     assert get(port, "/watch/a%20b.html") == (200, "a")
-    assert made == ["a"]
+    assert result == ["a"]
     # Only one page is kept here, so the first is made again.
     assert get(port, "/") == (200, "list")
     assert get(port, "/watch/a%20b.html") == (200, "a")
-    assert made == ["a", "list", "a"]
+    assert result == ["a", "list", "a"]
 
 
 def test_other_addresses_and_hosts_are_refused(opened):
-    port, made = opened
+    port, result = opened
     for path in ("/watch/../../etc/passwd", "/results.csv", "/watch/"):
         assert get(port, path)[0] == 404
     assert get(port, "/", host="evil.example:80")[0] == 403
     assert get(port, "/", host=f"127.0.0.1:{port}")[0] == 200
-    assert made == ["list"]
+    assert result == ["list"]
 
 
 def test_what_cannot_be_made_says_why(opened):
