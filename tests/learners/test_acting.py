@@ -63,11 +63,11 @@ def test_the_likeliest_functions_are_those_of_the_policy(actor):
     # The first step's policy does not depend on the seed.
     likely = player.likely
     assert len(likely) == 5
-    found = [one.probability for one in likely]
-    assert found == sorted(found, reverse=True)
+    result = [one.probability for one in likely]
+    assert result == sorted(result, reverse=True)
     shares = counts[[one.function for one in likely]] / counts.sum()
-    np.testing.assert_allclose(found, shares, atol=0.1)
-    assert sum(found) == pytest.approx(shares.sum(), abs=0.1)
+    np.testing.assert_allclose(result, shares, atol=0.1)
+    assert sum(result) == pytest.approx(shares.sum(), abs=0.1)
 
 
 def test_a_search_says_which_functions_it_weighed():
@@ -159,8 +159,8 @@ def test_oac_takes_the_rest_from_its_behaviour():
 
 def test_mzs_searches_when_told_to():
     options = acting.Options(mmr=6000, search=4, simulations=4)
-    found = _play(_actor("mzs", options), 0, steps=2)
-    assert all(1 <= int(action["delay"]) <= 127 for action in found)
+    result = _play(_actor("mzs", options), 0, steps=2)
+    assert all(1 <= int(action["delay"]) <= 127 for action in result)
     with pytest.raises(errors.ConfigError, match="no latent model"):
         _actor("bc", options)
 

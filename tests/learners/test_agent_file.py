@@ -64,9 +64,9 @@ def test_it_acts_as_its_parameters_say(file):
         one.reset(4, "zerg")
     for step in range(3):
         expected = by_hand.act(small_agents.observation(0, step))
-        found = player.act(small_agents.observation(0, step))
+        result = player.act(small_agents.observation(0, step))
         for key, value in expected.items():
-            np.testing.assert_array_equal(found[key], value)
+            np.testing.assert_array_equal(result[key], value)
 
 
 def test_the_same_bytes_each_time(run_folder, file, tmp_path):
@@ -81,7 +81,7 @@ def test_damage_is_found_or_harmless(file, tmp_path):
     rng = random.Random(1)
     names = set(agent_file.load(file)[1])
     path = tmp_path / "damaged"
-    found = 0
+    result = 0
     for trial in range(120):
         if trial < 20:
             changed = data[: rng.randrange(len(data))]
@@ -93,8 +93,8 @@ def test_damage_is_found_or_harmless(file, tmp_path):
             assert set(agent_file.load(path)[1]) == names
         except errors.FormatError as error:
             assert str(path) in str(error)
-            found += 1
-    assert found >= 80
+            result += 1
+    assert result >= 80
 
 
 def test_the_command(run_folder, file, tmp_path, capsys):

@@ -68,11 +68,11 @@ print(json.dumps([len(jax.devices()), found]))
         text=True,
         check=True,
     )
-    devices, found = json.loads(done.stdout.splitlines()[-1])
+    devices, content = json.loads(done.stdout.splitlines()[-1])
     assert devices == 4
     for name in ("bc", "e-oac"):
-        np.testing.assert_allclose(found[f"{name}1"], found[f"{name}4"], rtol=1e-4)
-        assert len(set(found[f"{name}1"])) == 3  # it did train
+        np.testing.assert_allclose(content[f"{name}1"], content[f"{name}4"], rtol=1e-4)
+        assert len(set(content[f"{name}1"])) == 3  # it did train
 
 
 def test_devices_must_divide_the_batch():

@@ -65,8 +65,8 @@ def test_equals_adam_by_hand(clip, decay):
         tree = {"a": jnp.asarray(gradient[:2]), "b": jnp.asarray(gradient[2:])}
         steps, state = tool.update(tree, state, params)
         params = optax.apply_updates(params, steps)
-        found = np.concatenate([params["a"], params["b"]])
-        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+        result = np.concatenate([params["a"], params["b"]])
+        np.testing.assert_allclose(result, wanted, rtol=1e-4, atol=1e-5)
 
 
 def test_problems_are_named_together():

@@ -19,12 +19,12 @@ def test_evaluation_counts_what_was_held_out(data):
     run = small_agents.run("bc")
     held_out = data.filter(split="test")
     params = parameters.init(0, run.algorithm.network, small_agents.SETTINGS)
-    found = prediction.evaluate(
+    result = prediction.evaluate(
         params, run.algorithm, held_out, data.filter(split="train"), batch_size=4
     )
     trained = held_out.steps - len(held_out)  # the last steps are left out
-    assert found["arguments"]["function"]["actions"] == trained
-    function = found["arguments"]["function"]
+    assert result["arguments"]["function"]["actions"] == trained
+    function = result["arguments"]["function"]
     assert function["cross_entropy"]["low"] <= function["cross_entropy"]["value"]
     assert function["cross_entropy"]["value"] <= function["cross_entropy"]["high"]
     sums = prediction.network_sums(
@@ -37,8 +37,8 @@ def test_evaluation_counts_what_was_held_out(data):
         sums[f"value/{h}/decided"].sum() for h in ("first_half", "second_half")
     )
     assert halves == decided
-    assert len(prediction.table_lines(found)) == 2 + 7 + 2
-    json.dumps(found)
+    assert len(prediction.table_lines(result)) == 2 + 7 + 2
+    json.dumps(result)
 
 
 def test_unigram_is_frequencies(data):
@@ -64,5 +64,5 @@ def test_unigram_is_frequencies(data):
 
 def test_intervals_resample_games():
     top = np.array([1.0, 1.0, 0.0, 0.0])
-    found = prediction.ratio(top, np.ones(4), np.array([0, 0, 1, 1]))
-    assert (found.value, found.low, found.high) == (0.5, 0.0, 1.0)
+    result = prediction.ratio(top, np.ones(4), np.array([0, 0, 1, 1]))
+    assert (result.value, result.low, result.high) == (0.5, 0.0, 1.0)

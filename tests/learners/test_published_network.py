@@ -156,8 +156,8 @@ def _graph(name: str) -> tuple[Any, Any]:
             return dummy.Dummy(rngs=nnx.Rngs(0))
         return network.Network(SIZES[name], rngs=nnx.Rngs(0))
 
-    made = nnx.eval_shape(make)
-    return nnx.split(made, nnx.Param)
+    result = nnx.eval_shape(make)
+    return nnx.split(result, nnx.Param)
 
 
 def _flat(tree: Any) -> dict[str, Any]:
@@ -313,23 +313,23 @@ def _intermediates(case: str) -> dict[str, Any]:
         with pytest.MonkeyPatch.context() as monkeypatch:
             calls = _calls(model, monkeypatch)
             model(observation, previous, inputs["step_type"], inputs["action"])
-        found = {
+        outputs = {
             key: calls[at][1] if isinstance(at, str) else calls[at[0]][0][at[1]]
             for key, at in _INTERMEDIATES.items()
         }
-        found["units_after_encoder"], found["non_empty_units"] = calls["units"][1]
+        outputs["units_after_encoder"], outputs["non_empty_units"] = calls["units"][1]
         selection = calls["unit_tags.teach"][1]
-        found["unit_tags_query_final"] = selection.query
-        found["selected_unit_tags"] = selection.selected
+        outputs["unit_tags_query_final"] = selection.query
+        outputs["selected_unit_tags"] = selection.selected
         parts = model.vector.parts(observation, previous, inputs["step_type"])
         for key, part in parts.items():
             ours = key.replace("previous_", "prev_").replace(
                 "upgrades", "upgrades_encoder"
             )
-            found[f"vector_encoder/{ours}"] = part
+            outputs[f"vector_encoder/{ours}"] = part
         for key, part in model.planes.parts(observation).items():
-            found[f"visual_encoder/{key}"] = part
-        return found
+            outputs[f"visual_encoder/{key}"] = part
+        return outputs
 
     inputs = _inputs(case)
     return jax.device_get(jax.jit(run)(_golden_parameters(name), inputs))
@@ -434,13 +434,13 @@ def test_intermediates(case: str) -> None:
     unknown = set(recorded) - set(ours)
     assert not unknown
     for key, (expected, is_strided) in recorded.items():
-        found = ours[key][: len(expected)]
+        result = ours[key][: len(expected)]
         if is_strided:
-            flat = found.reshape(len(found), -1)
-            found = flat[:, :: flat.shape[1] // expected.shape[1]]
-            found = found[:, : expected.shape[1]]
+            flat = result.reshape(len(result), -1)
+            result = flat[:, :: flat.shape[1] // expected.shape[1]]
+            result = result[:, : expected.shape[1]]
         np.testing.assert_allclose(
-            found, expected, rtol=1e-4, atol=ATOL[name], err_msg=key
+            result, expected, rtol=1e-4, atol=ATOL[name], err_msg=key
         )
 
 

@@ -14,16 +14,16 @@ def test_discounts_follow_from_the_loops_between_steps():
     loops = np.array([0, 12, 15, 40, 41, 60])
     delay = np.diff(loops, append=60)[:, None]
     step_type = np.array([0, 1, 1, 1, 1, 2])[:, None]
-    found = rollouts.discounts(delay, step_type, 0.99)
+    result = rollouts.discounts(delay, step_type, 0.99)
     expected = offline_rl.discounts(loops, last=5, gamma=0.99)
-    np.testing.assert_allclose(found[:, 0], expected, rtol=1e-5)
+    np.testing.assert_allclose(result[:, 0], expected, rtol=1e-5)
 
 
 def test_discounts_of_two_episodes_in_one_row():
     delay = np.full((5, 1), 2)
     step_type = np.array([1, 2, 0, 1, 1])[:, None]
-    found = rollouts.discounts(delay, step_type, 0.5)
-    np.testing.assert_allclose(found[:, 0], [0, 0, 0.25, 0.25, 0.25])
+    result = rollouts.discounts(delay, step_type, 0.5)
+    np.testing.assert_allclose(result[:, 0], [0, 0, 0.25, 0.25, 0.25])
 
 
 def test_rewards_belong_to_the_step_before():
@@ -79,37 +79,37 @@ def test_too_many_rows_are_an_error():
 
 def test_the_previous_action_is_the_step_before():
     dense = small_agents.arrays(size=3, steps=6)
-    made = rollouts.prepare(
+    result = rollouts.prepare(
         dense, small_agents.SETTINGS, rollouts.Cut(consecutive=True)
     )
     for name in rollouts.PREVIOUS:
         np.testing.assert_array_equal(
-            made[f"prev_{name}"], dense[f"action/{name}"][:, :-1]
+            result[f"prev_{name}"], dense[f"action/{name}"][:, :-1]
         )
     np.testing.assert_array_equal(
-        made["action/function"], dense["action/function"][:, 1:]
+        result["action/function"], dense["action/function"][:, 1:]
     )
 
 
 def test_an_episodes_first_step_is_kept_in_every_other_row():
     dense = small_agents.arrays(size=4, steps=6)
     dense["step_type"][2, 0] = episode.MID  # does not begin an episode
-    made = rollouts.prepare(dense, small_agents.SETTINGS)
+    result = rollouts.prepare(dense, small_agents.SETTINGS)
     starts = [0, 1, 1, 1]
     for row, start in enumerate(starts):
         np.testing.assert_array_equal(
-            made["game_loop"][row], dense["game_loop"][row, start : start + 5]
+            result["game_loop"][row], dense["game_loop"][row, start : start + 5]
         )
-    assert made["prev_function"][0, 0] == 0
+    assert result["prev_function"][0, 0] == 0
 
 
 def test_another_episode_in_the_row_has_no_previous_action():
     dense = small_agents.arrays(size=1, steps=6)
     dense["step_type"][0, 3] = episode.FIRST
     dense["action/function"][0, 2] = 5
-    made = rollouts.add_previous_action(dense)
-    assert made["prev_function"][0, 3] == 0
-    assert made["prev_function"][0, 4] == dense["action/function"][0, 3]
+    result = rollouts.add_previous_action(dense)
+    assert result["prev_function"][0, 3] == 0
+    assert result["prev_function"][0, 4] == dense["action/function"][0, 3]
 
 
 def test_the_burn_in_is_what_came_before_each_row():
@@ -117,21 +117,23 @@ def test_the_burn_in_is_what_came_before_each_row():
     dense = small_agents.arrays(size=size, steps=burn_in + 1 + 2)
     dense["step_type"][5:, 0] = episode.MID  # does not begin an episode
     cut = rollouts.Cut(burn_in=burn_in)
-    made = rollouts.prepare(dense, small_agents.SETTINGS, cut, first_row=1)
+    result = rollouts.prepare(dense, small_agents.SETTINGS, cut, first_row=1)
     # Rows that begin an episode start at each of its first steps in turn.
     starts = [1, 2, 3, 4, 0, 4, 4]
     for row, start in enumerate(starts):
         loops = dense["game_loop"][row]
-        np.testing.assert_array_equal(made["game_loop"][row], loops[start : start + 2])
-        past = made["past"]["game_loop"][row]
+        np.testing.assert_array_equal(
+            result["game_loop"][row], loops[start : start + 2]
+        )
+        past = result["past"]["game_loop"][row]
         known = min(burn_in, start)
         np.testing.assert_array_equal(
             past[burn_in - known :], loops[start - known : start]
         )
-    assert "past" not in rollouts.flatten(made)
+    assert "past" not in rollouts.flatten(result)
 
 
 def test_rows_are_cut_to_the_number_that_all_processes_agree_on():
     dense = small_agents.arrays(size=2, steps=3)
-    made = rollouts.prepare(dense, small_agents.SETTINGS, rows=small_agents.UNITS - 1)
-    assert made["units"].shape[2] == small_agents.UNITS - 1
+    result = rollouts.prepare(dense, small_agents.SETTINGS, rows=small_agents.UNITS - 1)
+    assert result["units"].shape[2] == small_agents.UNITS - 1

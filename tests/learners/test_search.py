@@ -40,12 +40,12 @@ def test_finds_the_one_line_that_wins():
     config = search.SearchConfig(actions=12, simulations=150)
     model = _toy_model(np.zeros(ACTIONS))
     run = jax.jit(lambda key: search.search(key, jnp.zeros((64, 2)), model, config))
-    found = run(jax.random.key(0))
-    chosen = np.asarray(found.action == GOOD[0])
-    assert chosen.mean() > 0.5
-    np.testing.assert_allclose(found.weights.sum(-1), 1.0, rtol=1e-5)
+    result = run(jax.random.key(0))
+    choice = np.asarray(result.action == GOOD[0])
+    assert choice.mean() > 0.5
+    np.testing.assert_allclose(result.weights.sum(-1), 1.0, rtol=1e-5)
     # The improved policy gives the winning move more than the prior does.
-    weight = (found.weights * (found.actions == GOOD[0])).sum(-1).mean()
+    weight = (result.weights * (result.actions == GOOD[0])).sum(-1).mean()
     assert weight > 2 / ACTIONS
 
 
@@ -67,10 +67,10 @@ def test_one_move_ahead_it_is_the_best_sampled_action():
 
     model = search.Model(sample, lambda hidden: jnp.zeros(len(hidden)), step)
     config = search.SearchConfig(actions=8, simulations=64, noise=0.0)
-    found = jax.jit(lambda key: search.search(key, jnp.zeros((32, 1)), model, config))(
+    result = jax.jit(lambda key: search.search(key, jnp.zeros((32, 1)), model, config))(
         jax.random.key(3)
     )
-    np.testing.assert_allclose(rewards[found.action], rewards[found.actions].max(-1))
+    np.testing.assert_allclose(rewards[result.action], rewards[result.actions].max(-1))
 
 
 def _bandit(prior, rewards):

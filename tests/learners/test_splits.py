@@ -28,8 +28,8 @@ def test_games_held_out_are_not_trained_on(data):
     assert trained.isdisjoint(held)
     assert trained | held == everyone
     outcome = splits.training_games(run, data).metas[0].outcome
-    chosen = splits.training_episodes(dataclasses.replace(run, outcome=outcome), data)
-    assert set(chosen.table["episode_id"].to_pylist()) <= trained
+    choice = splits.training_episodes(dataclasses.replace(run, outcome=outcome), data)
+    assert set(choice.table["episode_id"].to_pylist()) <= trained
     without = splits.held_out_episodes(small_agents.run("bc"), data, ["test"])
     assert set(without.table["episode_id"].to_pylist()) == tested
     with pytest.raises(errors.ConfigError, match="trained on"):
@@ -99,10 +99,10 @@ def test_each_batch_of_an_update_goes_on_where_it_ended(data):
     overlap = run.algorithm.overlap
     iterator = splits.batches(run, data)
     cut = splits.cut(run)
-    made = [
+    result = [
         rollouts.prepare(next(iterator), small_agents.SETTINGS, cut) for _ in range(6)
     ]
-    for before, after in zip(made, made[2:], strict=False):
+    for before, after in zip(result, result[2:], strict=False):
         for key in ("episode", "step", "game_loop"):
             # A rollout begins with the step that the one before it ends with.
             np.testing.assert_array_equal(
@@ -110,7 +110,7 @@ def test_each_batch_of_an_update_goes_on_where_it_ended(data):
             )
     places = [
         set(zip(one["episode"][:, 0], one["step"][:, 0], strict=True))
-        for one in made[:2]
+        for one in result[:2]
     ]
     assert places[0].isdisjoint(places[1])
 

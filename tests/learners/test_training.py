@@ -89,11 +89,11 @@ def test_not_a_number_stops_the_run_and_keeps_the_batch(data, tmp_path, monkeypa
     good = rollouts.prepare
 
     def bad(*arguments, **options):
-        made = good(*arguments, **options)
+        result = good(*arguments, **options)
         if bad.calls == 4:
-            made["outcome"] = np.full_like(made["outcome"], np.nan, np.float32)
+            result["outcome"] = np.full_like(result["outcome"], np.nan, np.float32)
         bad.calls += 1
-        return made
+        return result
 
     bad.calls = 0
     monkeypatch.setattr(rollouts, "prepare", bad)

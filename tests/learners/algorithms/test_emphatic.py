@@ -13,14 +13,16 @@ def test_minibatch_borders_make_no_difference(cuts):
     factors = np.random.default_rng(0).uniform(0.3, 1.2, (24, rows)).astype(np.float32)
     factors[9, 0] = 0.0  # an episode ends there
     state = emphatic.initial(n, rows)
-    found, at = [], 0
+    collected, at = [], 0
     for length in cuts:
         traces, state = emphatic.emphatic(factors[at : at + length], state)
-        found.append(np.asarray(traces))
+        collected.append(np.asarray(traces))
         at += length
     for row in range(rows):
         expected = offline_rl.emphatic_traces(factors[:, row].astype(float), n)
-        np.testing.assert_allclose(np.concatenate(found)[:, row], expected, rtol=1e-5)
+        np.testing.assert_allclose(
+            np.concatenate(collected)[:, row], expected, rtol=1e-5
+        )
 
 
 def test_a_new_episode_starts_at_one():

@@ -21,19 +21,19 @@ def _rollout(seed, steps=9, rows=3):
 @pytest.mark.parametrize(("rho_clip", "c_clip"), [(1.0, 1.0), (2.0, 1.0), (1.0, 0.5)])
 def test_equals_the_double_loop(rho_clip, c_clip):
     values, rewards, discounts, ratios = _rollout(0)
-    found = vtrace.vtrace(
+    result = vtrace.vtrace(
         values, rewards, discounts, ratios, rho_clip=rho_clip, c_clip=c_clip
     )
     for row in range(values.shape[1]):
         inputs = [x[:, row].astype(float) for x in (values, rewards, discounts, ratios)]
         np.testing.assert_allclose(
-            found.targets[:, row],
+            result.targets[:, row],
             offline_rl.vtrace_targets(*inputs, rho_clip, c_clip),
             rtol=2e-5,
             atol=2e-5,
         )
         np.testing.assert_allclose(
-            found.advantages[:, row],
+            result.advantages[:, row],
             offline_rl.vtrace_advantages(*inputs, rho_clip, c_clip),
             rtol=2e-5,
             atol=2e-5,
@@ -42,11 +42,11 @@ def test_equals_the_double_loop(rho_clip, c_clip):
 
 def test_on_policy_it_is_the_n_step_return():
     values, rewards, discounts, _ = _rollout(1)
-    found = vtrace.vtrace(values, rewards, discounts, np.ones_like(values))
+    result = vtrace.vtrace(values, rewards, discounts, np.ones_like(values))
     expected = values[-1]
     for t in reversed(range(len(values) - 1)):
         expected = rewards[t] + discounts[t] * expected
-        np.testing.assert_allclose(found.targets[t], expected, rtol=2e-5, atol=2e-5)
+        np.testing.assert_allclose(result.targets[t], expected, rtol=2e-5, atol=2e-5)
 
 
 def test_a_worked_example():
@@ -55,10 +55,10 @@ def test_a_worked_example():
     rewards = np.array([[0.0], [1.0], [0.0]], np.float32)
     discounts = np.array([[0.9], [0.0], [1.0]], np.float32)
     ratios = np.array([[2.0], [0.5], [1.0]], np.float32)
-    found = vtrace.vtrace(values, rewards, discounts, ratios)
+    result = vtrace.vtrace(values, rewards, discounts, ratios)
     # The second target: half of the reward; the first: a delta of -0.5, then 0.9 times it.
-    np.testing.assert_allclose(found.targets[:, 0], [0.45, 0.5], rtol=1e-6)
-    np.testing.assert_allclose(found.advantages[:, 0], [-0.05, 0.5], rtol=1e-6)
+    np.testing.assert_allclose(result.targets[:, 0], [0.45, 0.5], rtol=1e-6)
+    np.testing.assert_allclose(result.advantages[:, 0], [-0.05, 0.5], rtol=1e-6)
 
 
 def test_shapes_must_agree():

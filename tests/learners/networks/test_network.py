@@ -105,10 +105,10 @@ def test_presets_have_the_sizes_they_claim(size, least, most):
 def test_full_runs_on_the_papers_shapes():
     """Shapes only: nothing is computed or allocated."""
     settings, config = UNPLUGGED, presets.NETWORKS["full"]
-    found = specs.episode_specs(settings)
+    result = specs.episode_specs(settings)
     frames = {
         key: jax.ShapeDtypeStruct((2, *spec.shape), spec.dtype)
-        for key, spec in found.items()
+        for key, spec in result.items()
     }
     frames["units"] = frames.pop("raw_units")
     del frames["camera"]

@@ -49,8 +49,8 @@ def _padded(tree):
 
 def _both(params, latent, action):
     count = len(action["function"])
-    found = _evaluate(params, _padded(latent), _padded(action))
-    return jax.tree.map(lambda leaf: np.asarray(leaf)[:count], found)
+    result = _evaluate(params, _padded(latent), _padded(action))
+    return jax.tree.map(lambda leaf: np.asarray(leaf)[:count], result)
 
 
 def _logits(params, latent, action):
@@ -89,8 +89,8 @@ def _stack(actions):
 def _selections(rows):
     """Yields every list of distinct rows, ended by the marker or by the last slot."""
     for length in range(small_agents.SLOTS + 1):
-        for chosen in itertools.permutations(range(rows), length):
-            yield [*chosen] + [small_agents.UNITS] * (small_agents.SLOTS - length)
+        for choice in itertools.permutations(range(rows), length):
+            yield [*choice] + [small_agents.UNITS] * (small_agents.SLOTS - length)
 
 
 def _all_actions(function, delay, rows):
@@ -117,8 +117,8 @@ def test_table_says_which_arguments_exist():
         "autocast": "1100100",
     }
     for function in vocab.functions()[:556]:
-        found = "".join("01"[int(bit)] for bit in table[function.id])
-        assert found == expected[function.kind], function.name
+        names = "".join("01"[int(bit)] for bit in table[function.id])
+        assert names == expected[function.kind], function.name
 
 
 @pytest.mark.parametrize("kind", ["no_op", "cmd_unit"])
@@ -225,16 +225,16 @@ def test_sampled_actions_are_possible_and_score_as_their_logits_say(
         takes = table[np.asarray(action["function"])]
         tags = np.asarray(action["unit_tags"])
         for row in range(count):
-            chosen = [tag for tag in tags[row] if tag != small_agents.UNITS]
+            choice = [tag for tag in tags[row] if tag != small_agents.UNITS]
             if not takes[row, 4]:
                 assert set(tags[row]) == {
                     small_agents.UNITS if action["function"][row] else 0
                 }
                 continue
-            assert len(set(chosen)) == len(chosen)
-            assert all(tag < rows for tag in chosen)
+            assert len(set(choice)) == len(choice)
+            assert all(tag < rows for tag in choice)
             # Nothing after the end marker.
-            assert list(tags[row][: len(chosen)]) == chosen
+            assert list(tags[row][: len(choice)]) == choice
         assert np.asarray(action["delay"]).min() >= 1
         absent = ~takes[:, 6]
         assert not np.any(np.asarray(action["world"])[absent])
@@ -254,10 +254,10 @@ def test_samples_follow_the_probabilities(latent):
     ][:, 4]
     probabilities = np.asarray(jax.nn.softmax(logits.unit_tags[:, 0]))[takes].mean(0)
     first = np.asarray(action["unit_tags"])[takes, 0]
-    found = np.bincount(
+    result = np.bincount(
         np.minimum(first, len(probabilities) - 1), minlength=len(probabilities)
     )
-    np.testing.assert_allclose(found / takes.sum(), probabilities, atol=0.05)
+    np.testing.assert_allclose(result / takes.sum(), probabilities, atol=0.05)
 
 
 def test_low_temperature_takes_the_likeliest(latent):

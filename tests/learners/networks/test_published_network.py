@@ -126,12 +126,12 @@ def test_drawn_actions_are_ones_that_the_masks_allow():
     assert (drawn["delay"] >= 1).all()
     for frame in range(FRAMES):
         tags = drawn["unit_tags"][frame]
-        chosen = tags[tags != sizes.END]
+        choice = tags[tags != sizes.END]
         if drawn["function"][frame] == 0:
             assert not tags.any()
             continue
-        assert len(set(chosen.tolist())) == len(chosen)
-        assert free[frame, chosen].all()
+        assert len(set(choice.tolist())) == len(choice)
+        assert free[frame, choice].all()
         # Nothing but the end follows the end.
         assert (np.diff((tags == sizes.END).astype(int)) >= 0).all()
 

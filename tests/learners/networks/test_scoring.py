@@ -39,11 +39,11 @@ def test_entropy_of_uniform_logits_is_their_logarithm():
         world=jnp.zeros((1, 9)),
     )
     present = {name: jnp.array([True]) for name in scoring.ARGUMENTS}
-    found = scoring.score(logits, ACTION, present).entropy
+    result = scoring.score(logits, ACTION, present).entropy
     for name, size in (("function", 5), ("repeat", 2), ("world", 9)):
-        assert found[name][0] == pytest.approx(np.log(size), rel=1e-5), name
+        assert result[name][0] == pytest.approx(np.log(size), rel=1e-5), name
     # Two slots were used: a unit and the end marker.
-    assert found["unit_tags"][0] == pytest.approx(2 * np.log(3), rel=1e-5)
+    assert result["unit_tags"][0] == pytest.approx(2 * np.log(3), rel=1e-5)
 
 
 def test_slots_count_up_to_the_first_end_marker():

@@ -36,8 +36,8 @@ def test_samples_follow_the_tempered_table(head, features, temperature):
     expected = jax.nn.softmax(head.logits(features)[0] / temperature)
     keys = jax.random.split(jax.random.key(3), DRAWS)
     drawn = jax.vmap(lambda key: head.sample(features, key, temperature)[0])(keys)
-    found = np.bincount(drawn, minlength=GRID * GRID) / DRAWS
-    assert found.shape == (GRID * GRID,)
+    result = np.bincount(drawn, minlength=GRID * GRID) / DRAWS
+    assert result.shape == (GRID * GRID,)
     # Five standard errors of the likeliest cells.
-    np.testing.assert_allclose(found, expected, atol=5 * 0.5 / DRAWS**0.5)
+    np.testing.assert_allclose(result, expected, atol=5 * 0.5 / DRAWS**0.5)
     assert np.ptp(expected) > 0.05
