@@ -1,4 +1,5 @@
-"""Runs the whole job at a small scale and prints one line per result: what, where, how long.
+"""Runs the whole job at a small scale and prints one line per result: which, where, and how long
+it took.
 
     python deploy/demo.py [--games N] [--frames N] [--out FOLDER]
 

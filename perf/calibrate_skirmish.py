@@ -1,11 +1,12 @@
-"""Do Skirmish's ratings mean what ratings mean? Compares games with Elo, and fits what skill is worth.
+"""Checks Skirmish's ratings against Elo, and measures how skill affects the chance of winning.
 
     python -m perf.calibrate_skirmish --show replays/ladder.csv [MORE.csv]
     python -m perf.calibrate_skirmish --games 200 --seed 1 --parallel 2 --out skills.csv
 
 The first prints, for five bins of the rating difference, the share of points that the first player
-won beside what Elo predicts, with two standard errors, and the slope: 1 if differences mean what
-Elo says, less if they mean less; then the same by level, and wins by match-up. The second plays bots of
+won, beside Elo's prediction with two standard errors; and the slope: 1 if differences matter as
+much as Elo says, less if they matter less; then the same by level, and wins by match-up. The
+second plays bots of
 known skills and prints how many logits of winning a unit of skill is worth, by level, with
 match-ups, styles and game loops per step. `profiles._GAP_PER_MMR` is set from both.
 """
@@ -107,7 +108,7 @@ def slope(points: list[tuple[float, float]]) -> tuple[float, float]:
 
 
 def elo_logit(row: dict[str, Any]) -> float:
-    """Returns what Elo makes of the two ratings."""
+    """Returns the logit of winning that Elo predicts from the two ratings."""
     gap = float(row["p1_mmr"]) - float(row["p2_mmr"])
     return gap * math.log(10.0) / 400.0
 
@@ -115,14 +116,14 @@ def elo_logit(row: dict[str, Any]) -> float:
 def bins(points: list[tuple[float, float]]) -> list[tuple[int, float, float, float]]:
     """Returns (games, observed, predicted, two standard errors) in five bins of the logit."""
     ordered = sorted(points)
-    found = []
+    rows = []
     for k in range(BINS):
         part = ordered[k * len(ordered) // BINS : (k + 1) * len(ordered) // BINS]
         wanted = [chance(x) for x, _ in part]
         error = 2.0 * sum(p * (1.0 - p) for p in wanted) ** 0.5 / len(part)
         observed = sum(y for _, y in part) / len(part)
-        found.append((len(part), observed, sum(wanted) / len(part), error))
-    return found
+        rows.append((len(part), observed, sum(wanted) / len(part), error))
+    return rows
 
 
 def show_ladder(rows: list[dict[str, Any]]) -> None:
@@ -143,7 +144,7 @@ def show_ladder(rows: list[dict[str, Any]]) -> None:
 
 
 def show_skills(rows: list[dict[str, Any]]) -> None:
-    """Prints what skill is worth."""
+    """Prints how skill affects the chance of winning."""
     points = [(float(row["gap"]), score(row)) for row in rows]
     worth, error = slope(points)
     print(f"{worth:.1f} +- {error:.1f} logits per unit of skill")
@@ -198,11 +199,11 @@ def main() -> int:
     parser.add_argument("--show", type=Path, nargs="+")
     args = parser.parse_args()
     if args.show:
-        found: list[dict[str, Any]] = []
+        rows: list[dict[str, Any]] = []
         for table in args.show:
             with table.open(encoding="utf-8", newline="") as stream:
-                found += csv.DictReader(stream)
-        (show_skills if "gap" in found[0] else show_ladder)(found)
+                rows += csv.DictReader(stream)
+        (show_skills if "gap" in rows[0] else show_ladder)(rows)
         return 0
     if args.out is None:
         print("calibrate: --out is needed to play", file=sys.stderr)

@@ -33,19 +33,19 @@ def measure() -> list[Row]:
     """Returns the rows of the comparison, on Skirmish's episodes and on synthetic ones."""
     rows = []
     with tempfile.TemporaryDirectory() as folder:
-        found = games.skirmish(Path(folder))
-        rows += _compare(Path(folder), found)
+        source = games.skirmish(Path(folder))
+        rows += _compare(Path(folder), source)
     for restless in (False, True):
         with tempfile.TemporaryDirectory() as folder:
-            found = games.imitated(restless=restless)
-            written = _write(Path(folder), found)
+            source = games.imitated(restless=restless)
+            written = _write(Path(folder), source)
             # Reported, not promised: nobody plays like this generator.
-            rows += [row._replace(floor=None) for row in _sizes(found, written)]
+            rows += [row._replace(floor=None) for row in _sizes(source, written)]
     return [row.row() for row in rows]
 
 
 class _Measured(NamedTuple):
-    """A row in the making. least: what ours must reach besides the ratio."""
+    """A row before it is finished. least: the number that ours must reach, besides the ratio."""
 
     name: str
     unit: str
@@ -76,7 +76,7 @@ class _Measured(NamedTuple):
 
 
 class _Written(NamedTuple):
-    """Both forms on disk, and what it took."""
+    """Both forms on disk, and the time that each took."""
 
     url: str
     paths: list[Path]
@@ -86,17 +86,17 @@ class _Written(NamedTuple):
     peer_seconds: float
 
 
-def _compare(folder: Path, found: games.Games) -> list[Any]:
-    written = _write(folder, found)
-    label = found.label
+def _compare(folder: Path, source: games.Games) -> list[Any]:
+    written = _write(folder, source)
+    label = source.label
     windows, peer_windows, stream, peer_stream, compact = [], [], [], [], []
     for round_number in range(_ROUNDS):
         windows.append(_random_windows(written.url, round_number))
-        peer_windows.append(_peer_random(written.paths, found, round_number))
+        peer_windows.append(_peer_random(written.paths, source, round_number))
         stream.append(_stream_speed(written.url, "dense", round_number))
         compact.append(_stream_speed(written.url, "compact", round_number))
-        peer_stream.append(_peer_stream(folder, found.settings))
-    rows: list[Any] = _sizes(found, written)
+        peer_stream.append(_peer_stream(folder, source.settings))
+    rows: list[Any] = _sizes(source, written)
     rows.append(
         _Measured(
             f"random windows K=1, dense ({label})",
@@ -149,22 +149,22 @@ class _Memory(NamedTuple):
         )
 
 
-def _sizes(found: games.Games, written: _Written) -> list[Any]:
+def _sizes(source: games.Games, written: _Written) -> list[Any]:
     return [
         _Measured(
-            f"dataset size ({found.label})",
+            f"dataset size ({source.label})",
             "bytes/step",
-            written.our_bytes / found.steps,
-            written.peer_bytes / found.steps,
+            written.our_bytes / source.steps,
+            written.peer_bytes / source.steps,
             _RECORD,
             floor=12,
             smaller=True,
         ),
         _Measured(
-            f"encode ({found.label})",
+            f"encode ({source.label})",
             "steps/CPU s",
-            found.steps / written.our_seconds,
-            found.steps / written.peer_seconds,
+            source.steps / written.our_seconds,
+            source.steps / written.peer_seconds,
             _RECORD,
             floor=4,
             least=1000,
@@ -172,12 +172,12 @@ def _sizes(found: games.Games, written: _Written) -> list[Any]:
     ]
 
 
-def _write(folder: Path, found: games.Games) -> _Written:
+def _write(folder: Path, source: games.Games) -> _Written:
     """Encodes every episode both ways and writes both."""
-    print(f"codec: {found.label}: {found.steps} steps", file=sys.stderr)
-    settings = found.settings
+    print(f"codec: {source.label}: {source.steps} steps", file=sys.stderr)
+    settings = source.settings
     # Compile first, outside the measurement: a user pays for it once per machine.
-    first = found.load(0).arrays
+    first = source.load(0).arrays
     codec.decode(
         codec.encode({key: array[:40] for key, array in first.items()}, settings),
         settings,
@@ -185,8 +185,8 @@ def _write(folder: Path, found: games.Games) -> _Written:
     items, paths = [], []
     our_seconds = peer_seconds = 0.0
     our_bytes = peer_bytes = 0
-    for number in range(len(found)):
-        item = found.load(number)
+    for number in range(len(source)):
+        item = source.load(number)
         begin = time.process_time()
         records = _stream(item.arrays, settings)
         middle = time.process_time()
@@ -243,16 +243,16 @@ def _random_windows(url: str, seed: int, count: int = 1024) -> float:
 
 
 def _peer_random(
-    paths: Sequence[Path], found: games.Games, seed: int, count: int = 3
+    paths: Sequence[Path], source: games.Games, seed: int, count: int = 3
 ) -> float:
     rng = np.random.default_rng(seed)
-    lengths = np.array(found.lengths)
-    chosen = rng.choice(len(paths), count, p=lengths / lengths.sum())
+    lengths = np.array(source.lengths)
+    numbers = rng.choice(len(paths), count, p=lengths / lengths.sum())
 
     def run() -> None:
-        for number in chosen:
+        for number in numbers:
             step = int(rng.integers(lengths[number]))
-            predecessor.random_step(paths[number], found.settings, step)
+            predecessor.random_step(paths[number], source.settings, step)
 
     return count / _seconds(run)
 

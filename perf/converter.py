@@ -78,7 +78,7 @@ def _peer(case: capture.Capture) -> Callable[[Any], Any]:
         show_placeholders=True,
         add_cargo_to_units=True,
     )
-    made = features.Features(
+    reader = features.Features(
         interface,
         map_size=info.start_raw.map_size,
         requested_races={
@@ -87,25 +87,25 @@ def _peer(case: capture.Capture) -> Callable[[Any], Any]:
             if player.type != protos.sc2api_pb2.Observer
         },
     )
-    transform: Callable[[Any], Any] = made.transform_obs
+    transform: Callable[[Any], Any] = reader.transform_obs
     return transform
 
 
 def _ours(case: capture.Capture, *, reuse: bool) -> list[float]:
     """Seconds per observation over one episode."""
     settings = ConverterSettings.from_json(case.settings)
-    made = Converter(settings, case.game_info, case.replay_info, reuse=reuse)
+    converter = Converter(settings, case.game_info, case.replay_info, reuse=reuse)
     seconds = []
     for step in case.steps:
         start = time.thread_time()
-        arrays = made.convert(
+        arrays = converter.convert(
             step.player,
             opponent=step.opponent,
             force_action=step.force_action,
             delay=step.delay,
         )
         seconds.append(time.thread_time() - start)
-        made.action(episode.action_of(arrays))
+        converter.action(episode.action_of(arrays))
     return seconds
 
 

@@ -1,7 +1,7 @@
 """The episodes that measurements use: Skirmish's, made with the project's own commands.
 
-Synthetic ones, calibrated on ladder games, are the second opinion: Skirmish's games are
-calmer than people's. Which of the two it was is in every row's name.
+Synthetic ones, calibrated on ladder games, are the second opinion: Skirmish's games are calmer
+than people's. Every row's name says which of the two it is of.
 """
 
 import dataclasses
@@ -62,12 +62,12 @@ def skirmish(folder: Path) -> Games:
 
 def opened(url: str, label: str) -> Games:
     """Returns the episodes of a dataset."""
-    found = dataset.open_dataset(url)
+    data = dataset.open_dataset(url)
     return Games(
         label=label,
-        settings=found.settings,
-        lengths=tuple(meta.steps for meta in found.metas),
-        load=lambda number: found[number].load(),
+        settings=data.settings,
+        lengths=tuple(meta.steps for meta in data.metas),
+        load=lambda number: data[number].load(),
     )
 
 

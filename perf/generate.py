@@ -37,8 +37,8 @@ _PEER_STARTS = 400.0
 def reference_python() -> str | None:
     """Returns the Python 3.10 with pysc2's wheel, if there is one."""
     named = os.environ.get("STARMILL_REFERENCE_PYTHON")
-    found = Path(named) if named else _ROOT / ".venv-reference/bin/python"
-    return str(found) if found.exists() else None
+    path = Path(named) if named else _ROOT / ".venv-reference/bin/python"
+    return str(path) if path.exists() else None
 
 
 def _run(*command: str, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -1,4 +1,4 @@
-"""Episodes that imitate ladder games in what matters to a codec; used where none are at hand.
+"""Episodes that imitate the properties of ladder games that matter to a codec.
 
 Calibrated on public facts: one stored step per ten game loops, some 140 neutral rows first in
 ascending tag order, visible units after them in no order, rows that shift when units enter
@@ -206,9 +206,9 @@ class _World:
             [168, 2, 1, 102, 15, 45], p=[0.4, 0.2, 0.15, 0.1, 0.1, 0.05]
         )
         out["action/unit_tags"][t] = 512
-        chosen = min(int(rng.geometric(0.3)), 64)
+        size = min(int(rng.geometric(0.3)), 64)
         mine = _NEUTRAL + rng.choice(
-            count - _NEUTRAL, min(chosen, count - _NEUTRAL), replace=False
+            count - _NEUTRAL, min(size, count - _NEUTRAL), replace=False
         )
         out["action/unit_tags"][t, : len(mine)] = np.sort(mine)
         out["action/world"][t] = rng.integers(0, 65536)

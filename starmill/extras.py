@@ -39,12 +39,12 @@ def extra_for(error: ModuleNotFoundError) -> str | None:
     return None
 
 
-def advice(what: str, error: ModuleNotFoundError) -> str | None:
-    """Returns a sentence that says which extra `what` needs; None if no extra would help."""
+def advice(part: str, error: ModuleNotFoundError) -> str | None:
+    """Returns a sentence that says which extra a part of starmill needs; None if no extra would help."""
     extra = extra_for(error)
     if extra is None:
         return None
     return (
-        f"{what} needs the package {error.name}, which is not installed: "
+        f"{part} needs the package {error.name}, which is not installed: "
         f"pip install 'starmill[{extra}]'"
     )

@@ -1,4 +1,4 @@
-"""Where a command works on the shards of a dataset: on this machine, or as a Beam job.
+"""Runs a command's work on the shards of a dataset, on this machine or as a Beam job.
 
 In: a command's options. Out: what runs the work. Beam is imported only if a runner is given, so
 that a dataset can be verified and exported without it.

@@ -61,12 +61,12 @@ class Hour:
 
     def install(self, extra: str) -> None:
         """Installs the wheel with an extra; "" for none."""
-        what = f"{self._wheel}[{extra}]" if extra else str(self._wheel)
+        requirement = f"{self._wheel}[{extra}]" if extra else str(self._wheel)
         python = self._venv / "bin/python"
         if UV.exists():
-            self.run([UV, "pip", "install", "-q", "--python", python, what])
+            self.run([UV, "pip", "install", "-q", "--python", python, requirement])
         else:
-            self.run([python, "-m", "pip", "install", "-q", what])
+            self.run([python, "-m", "pip", "install", "-q", requirement])
 
     def run(
         self, words: list[str | Path], folder: Path | None = None, code: int = 0

@@ -63,18 +63,18 @@ def seeds() -> list[bytes]:
     Short event streams keep inputs cheap and put damage where it matters. Everything else in
     a real replay stays as it is.
     """
-    found = [factory.replay(), factory.replay(pack=True)]
-    found.append(factory.archive(factory.members(), factory.header(), sector_shift=0))
-    found.append(factory.archive(factory.members(), factory.header(), method=2))
+    result = [factory.replay(), factory.replay(pack=True)]
+    result.append(factory.archive(factory.members(), factory.header(), sector_shift=0))
+    result.append(factory.archive(factory.members(), factory.header(), method=2))
     real = sorted(_SHARED.glob("*/**/*.SC2Replay")) if _SHARED.is_dir() else []
     for path in [_OWN, *real]:
         data = path.read_bytes()
         members = _unpacked(data)
         header = members.pop("header", b"")
-        found.append(factory.archive(members, header) if members else data)
+        result.append(factory.archive(members, header) if members else data)
         if len(data) < 35_000:
-            found.append(data)
-    return found
+            result.append(data)
+    return result
 
 
 @functools.cache

@@ -118,15 +118,15 @@ class Soak:
         subprocess.run([scripts / "setup"], check=True)
         subprocess.run([scripts / "cluster", "start"], check=True, env=environment)
         lines = (builds.ROOT / ".cache/flink/env").read_text().split()
-        found = dict(line.split("=", 1) for line in lines)
+        result = dict(line.split("=", 1) for line in lines)
         try:
             return self.build(
                 "flink",
                 "--runner=FlinkRunner",
                 f"--flink_master=localhost:{_FLINK_PORT}",
                 "--parallelism=2",
-                f"--flink_version={found['FLINK_LINE']}",
-                f"--flink_job_server_jar={found['FLINK_JOB_SERVER']}",
+                f"--flink_version={result['FLINK_LINE']}",
+                f"--flink_job_server_jar={result['FLINK_JOB_SERVER']}",
                 "--environment_type=LOOPBACK",
             )
         finally:
@@ -191,23 +191,25 @@ class Soak:
             "--attempts", "2", codes=(0, 1),
         )  # fmt: skip
         rows = pq.read_table(output / table.QUARANTINE).to_pylist()
-        made = _episodes(output)
+        result = _episodes(output)
         failed = [f"{row['replay_id']}-{row['player_id']}" for row in rows]
-        if sorted([*made, *failed]) != sorted(self._sides()):
+        if sorted([*result, *failed]) != sorted(self._sides()):
             raise SystemExit(
-                f"soak: faults: {len(made)} episodes and {len(failed)} failures are "
+                f"soak: faults: {len(result)} episodes and {len(failed)} failures are "
                 "not each side of each game once"
             )
         if nameless := [row for row in rows if not (row["reason"] and row["detail"])]:
             raise SystemExit(f"soak: faults: no reason: {nameless[0]}")
         clean = _episodes(self.folder / "one")
-        changed = [name for name in made if clean.get(name, made[name]) != made[name]]
+        changed = [
+            name for name in result if clean.get(name, result[name]) != result[name]
+        ]
         if changed:
             raise SystemExit(f"soak: faults: other bytes than without: {changed}")
         reasons = dict(collections.Counter(row["reason"] for row in rows).most_common())
         print(
-            f"soak  faults  {len(made)} episodes, {len(rows)} left out: {reasons}; "
-            f"{len(set(made) & set(clean))} episodes compared",
+            f"soak  faults  {len(result)} episodes, {len(rows)} left out: {reasons}; "
+            f"{len(set(result) & set(clean))} episodes compared",
             flush=True,
         )
 
@@ -228,14 +230,14 @@ def _episodes(dataset: Path) -> dict[str, str]:
 def _left_behind(temp: Path) -> list[str]:
     """Returns what is in the temp folder, and processes that were given it."""
     mark = f"TMPDIR={temp}".encode()
-    found = [path.name for path in temp.iterdir()]
+    names = [path.name for path in temp.iterdir()]
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
             with contextlib.suppress(OSError):
                 if mark in (folder / "environ").read_bytes().split(b"\0"):
                     line = (folder / "cmdline").read_bytes().replace(b"\0", b" ")
-                    found.append(f"{folder.name} {line.decode(errors='replace')[:80]}")
-    return sorted(found)
+                    names.append(f"{folder.name} {line.decode(errors='replace')[:80]}")
+    return sorted(names)
 
 
 # Steps that need no dataset of the builds above. Each gets a folder of its own.
@@ -285,11 +287,11 @@ def main() -> int:
         "flink": soak.flink,
     }
     every = [*ways, "faults", *STEPS]
-    chosen = [name for name in args.only.split(",") if name] or every
-    if unknown := sorted(set(chosen) - set(every)):
+    choice = [name for name in args.only.split(",") if name] or every
+    if unknown := sorted(set(choice) - set(every)):
         parser.error(f"unknown steps {unknown}; expected some of {every}")
     digests, failed = {}, []
-    for name in chosen:
+    for name in choice:
         began = time.monotonic()
         try:
             text = _run(soak, ways, name, digests)
@@ -308,7 +310,7 @@ def main() -> int:
     if failed:
         print(f"soak: NO: {', '.join(failed)}")
         return 1
-    print(f"soak: yes: {len(digests)} builds, one digest; {len(chosen)} steps")
+    print(f"soak: yes: {len(digests)} builds, one digest; {len(choice)} steps")
     return 0
 
 

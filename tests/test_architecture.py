@@ -172,8 +172,8 @@ def _exists(name: str) -> bool:
     """Is there such a path, or such a module or name of a module?"""
     if not name.startswith("starmill."):
         path = ROOT / name.rstrip("/")
-        found = any(ROOT.glob(name)) if "*" in name else path.exists()
-        return found or path.with_suffix(".py").exists() or name in GENERATED
+        result = any(ROOT.glob(name)) if "*" in name else path.exists()
+        return result or path.with_suffix(".py").exists() or name in GENERATED
     parts = name.split(".")[1:]
     for count in range(len(parts), 0, -1):
         path = ROOT.joinpath(*parts[:count])

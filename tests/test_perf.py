@@ -13,24 +13,24 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 @pytest.fixture(scope="module")
-def made():
+def middle():
     return recorded.mid_game_capture()
 
 
-def test_the_capture_is_the_crowded_middle_of_a_game(made):
-    assert len(made.steps) == recorded.STEPS
-    for step in made.steps:
+def test_the_capture_is_the_crowded_middle_of_a_game(middle):
+    assert len(middle.steps) == recorded.STEPS
+    for step in middle.steps:
         message = protos.sc2api_pb2.ResponseObservation.FromString(step.player)
         assert len(message.observation.raw_data.units) > 150
         assert len(message.observation.feature_layer_data.minimap_renders.ListFields())
-    arrays = capture.convert(made)
+    arrays = capture.convert(middle)
     assert arrays["minimap_height_map"].shape == (recorded.STEPS, 128, 128)
     assert (arrays["action/function"] > 0).sum() > recorded.STEPS // 2
 
 
-def test_the_peer_takes_the_same_messages(made):
-    transform = converter._peer(made)
-    for step in made.steps[:3]:
+def test_the_peer_takes_the_same_messages(middle):
+    transform = converter._peer(middle)
+    for step in middle.steps[:3]:
         message = protos.sc2api_pb2.ResponseObservation.FromString(step.player)
         rows = transform(message)["raw_units"]
         assert len(rows) >= len(message.observation.raw_data.units)

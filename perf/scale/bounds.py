@@ -42,7 +42,7 @@ def peak_mb() -> float:
 
 
 def reset_peak() -> None:
-    """Makes the memory of now the largest, so that what prepared a measurement is left out."""
+    """Resets the largest memory to the present one, to leave out the preparation."""
     Path("/proc/self/clear_refs").write_text("5")
 
 

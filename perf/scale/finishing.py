@@ -123,7 +123,7 @@ def finish() -> list[Row]:
     folder = counted_store.address(bounds.folder() / f"finish-{SHARDS}")
     target = Target(f"{folder}/work", f"{folder}/data", "0" * 16, "")
     groups = _written(target)
-    what = f"{SHARDS:,} shards, {SHARDS * EPISODES_OF_A_SHARD:,} episodes"
+    title = f"{SHARDS:,} shards, {SHARDS * EPISODES_OF_A_SHARD:,} episodes"
     members = [n for n in storage.names(target.output) if shards.is_shard_name(n)]
     bounds.reset_peak()
     finishing.merge(target, groups[0], members[: finishing.MERGED_SHARDS])
@@ -149,12 +149,12 @@ def finish() -> list[Row]:
         raise SystemExit(f"perf: {content.episodes:,} episodes were finished")
     size = len(json.dumps([dataclasses.asdict(e) for e in content.shards]))
     return [
-        bounds.at_most(f"finish {what}: requests of the launcher", "requests",
+        bounds.at_most(f"finish {title}: requests of the launcher", "requests",
                        counted_store.requests(), _MOST_REQUESTS),
-        bounds.at_most(f"finish {what}: memory of the launcher", "MB", bounds.peak_mb(), _MOST_MB),
+        bounds.at_most(f"finish {title}: memory of the launcher", "MB", bounds.peak_mb(), _MOST_MB),
         bounds.at_most("merge 128 shards: memory of a worker", "MB", merging, _MOST_MB),
-        bounds.at_most(f"write tables of {what}: memory of a worker", "MB", writing, _MOST_MB),
-        bounds.at_most(f"write tables of {what}: core seconds", "s", seconds, None),
+        bounds.at_most(f"write tables of {title}: memory of a worker", "MB", writing, _MOST_MB),
+        bounds.at_most(f"write tables of {title}: core seconds", "s", seconds, None),
         bounds.at_most(f"list of shards in {manifest.NAME}", "MB", size / 1e6, None),
     ]  # fmt: skip
 
@@ -175,12 +175,12 @@ def remove() -> list[Row]:
     left = sum(path.is_file() for path in work.rglob("*"))
     if left:
         raise SystemExit(f"perf: {left:,} parts were not deleted")
-    what = f"delete {PARTS:,} parts"
+    title = f"delete {PARTS:,} parts"
     # A folder's list and its deletion are a request for each thousand names.
     of_a_folder = -(-PARTS // 256_000)
     return [
-        bounds.at_most(f"{what}: requests", "requests", counted_store.requests(),
+        bounds.at_most(f"{title}: requests", "requests", counted_store.requests(),
                        2.0 * 256 * of_a_folder + 4),
-        bounds.at_most(f"{what}: memory of the launcher", "MB", memory, _MOST_MB),
-        bounds.at_most(f"{what}: core seconds", "s", seconds, None),
+        bounds.at_most(f"{title}: memory of the launcher", "MB", memory, _MOST_MB),
+        bounds.at_most(f"{title}: core seconds", "s", seconds, None),
     ]  # fmt: skip

@@ -22,8 +22,8 @@ from starmill.schema import replay_index, selection, storage
 _MOST_MB = 1000.0
 # A tenth shows the same faults ten times as fast: STARMILL_SCALE_ROWS=500000.
 ROWS = int(os.environ.get("STARMILL_SCALE_ROWS", synthetic_index.ROWS))
-# Reading every packet and every shard makes an object of each row twice. What is measured are
-# ratios, which a tenth of the rows shows in a tenth of the time.
+# Reading every packet and every shard makes an object of each row twice. The
+# measurements are ratios, for which a tenth of the rows is enough.
 READ_ROWS = ROWS // 10
 
 
@@ -58,12 +58,14 @@ def index_graph() -> list[Row]:
     pipeline = beam.Pipeline()
     settings = index.IndexSettings(selection=selection.PRESETS["unplugged"])
     index.build(pipeline, name, "s3://bucket/index.parquet", settings, folder)
-    what = f"index {ROWS:,} loose files"
+    title = f"index {ROWS:,} loose files"
     size = pipeline.to_runner_api().ByteSize()
     return [
-        bounds.at_most(f"{what}: the job's graph", "bytes", size, 1e6),
-        bounds.at_most(f"{what}: list of units", "MB", counts["put_bytes"] / 1e6, None),
-        bounds.at_most(f"{what}: core seconds to write the list", "s", seconds, None),
+        bounds.at_most(f"{title}: the job's graph", "bytes", size, 1e6),
+        bounds.at_most(
+            f"{title}: list of units", "MB", counts["put_bytes"] / 1e6, None
+        ),
+        bounds.at_most(f"{title}: core seconds to write the list", "s", seconds, None),
     ]
 
 
@@ -93,14 +95,16 @@ def make() -> list[Row]:
     work = bounds.folder() / f"work-{ROWS}"
     bounds.reset_peak()
     began = bounds.core_seconds()
-    made = plan.make(
+    build_plan = plan.make(
         url, selection.PRESETS["unplugged"], str(work), replays_per_shard=64
     )
     memory, seconds = bounds.peak_mb(), bounds.core_seconds() - began
     return [
         bounds.at_most(f"plan {ROWS:,} rows: memory", "MB", memory, _MOST_MB),
         bounds.at_most(f"plan {ROWS:,} rows: core seconds", "s", seconds, None),
-        bounds.at_most(f"plan {ROWS:,} rows: selected", "replays", made.selected, None),
+        bounds.at_most(
+            f"plan {ROWS:,} rows: selected", "replays", build_plan.selected, None
+        ),
     ]
 
 
@@ -108,19 +112,23 @@ def read() -> list[Row]:
     """Measures what workers read of a plan: its files' places, each packet, and each shard once."""
     url = str(_index(READ_ROWS))
     work = counted_store.address(bounds.folder() / f"read-{READ_ROWS}")
-    made = plan.make(url, selection.PRESETS["unplugged"], work, replays_per_shard=64)
-    folder = storage.join(work, packets.folder_name(made.digest))
+    build_plan = plan.make(
+        url, selection.PRESETS["unplugged"], work, replays_per_shard=64
+    )
+    folder = storage.join(work, packets.folder_name(build_plan.digest))
     size = sum(storage.sizes(folder).values())
     counted_store.COUNTS.clear()
     replays, last = 0, None
-    for file in range(made.files):
+    for file in range(build_plan.files):
         for packet in packets.packets_of(folder, file):
             replays += len(packets.read(folder, packet.file, packet.begin, packet.end))
             if packet.shard != last:  # what the worker reads that joins the shard
                 packets.read_shard(folder, packet)
                 last = packet.shard
-    if replays != made.selected:
-        raise SystemExit(f"perf: {replays:,} of {made.selected:,} replays were read")
+    if replays != build_plan.selected:
+        raise SystemExit(
+            f"perf: {replays:,} of {build_plan.selected:,} replays were read"
+        )
     counts = counted_store.COUNTS
     whole = f"plan of {READ_ROWS:,} rows"
     return [
@@ -131,10 +139,13 @@ def read() -> list[Row]:
             2.0,
         ),
         bounds.at_most(
-            f"{whole}: requests a packet", "requests", counts["get"] / made.packets, 2.0
+            f"{whole}: requests a packet",
+            "requests",
+            counts["get"] / build_plan.packets,
+            2.0,
         ),
         bounds.at_most(
-            f"{whole}: replays a packet", "replays", replays / made.packets, None
+            f"{whole}: replays a packet", "replays", replays / build_plan.packets, None
         ),
     ]
 
@@ -167,16 +178,16 @@ def pack() -> list[Row]:
         if hashlib.sha256(data).hexdigest() != row.replay_id:
             raise SystemExit("perf: another replay was read")
         excess = counted_store.COUNTS["get_bytes"] - (row.member_bytes or 0)
-        what = f"a replay of a pack of {members:,}, {name}"
+        title = f"a replay of a pack of {members:,}, {name}"
         rows += [
             bounds.at_most(
-                f"{what}: requests",
+                f"{title}: requests",
                 "requests",
                 counted_store.requests(),
                 1.0 if bounded else None,
             ),
             bounds.at_most(
-                f"{what}: bytes beyond its own",
+                f"{title}: bytes beyond its own",
                 "bytes",
                 excess,
                 65536.0 if bounded else None,

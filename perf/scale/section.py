@@ -32,7 +32,7 @@ MEASUREMENTS: list[str] = [
 _JSON = "--json"
 
 
-def chosen() -> list[str]:
+def selected_names() -> list[str]:
     """Returns the measurements whose names begin with $STARMILL_SCALE; all without it."""
     begin = os.environ.get("STARMILL_SCALE", "")
     return [name for name in MEASUREMENTS if name.startswith(begin)]
@@ -42,7 +42,7 @@ def measure() -> list[Row]:
     """Returns the rows of all measurements. This takes minutes."""
     bounds.folder()  # shared by the processes
     rows: list[Row] = []
-    for name in chosen():
+    for name in selected_names():
         began = time.monotonic()
         done = subprocess.run(
             [sys.executable, "-m", "perf.scale.section", name, _JSON],

@@ -78,15 +78,15 @@ def run(args: argparse.Namespace) -> int:
 
     total = min(len(options.files), options.most_replays) + trial.OTHER_STAGES
     with progress.Progress("conformance", total, "stages", lambda: stages[0]):
-        found = trial.run(options, on_stage)
+        result = trial.run(options, on_stage)
     args.out.mkdir(parents=True, exist_ok=True)
-    storage.write(str(args.out / _JSON), report.json_text(found).encode())
-    storage.write(str(args.out / _PAGE), report.page(found).encode())
+    storage.write(str(args.out / _JSON), report.json_text(result).encode())
+    storage.write(str(args.out / _PAGE), report.page(result).encode())
     if args.json:
-        print(report.json_text(found), end="")
+        print(report.json_text(result), end="")
     else:
-        _print(found, args.out)
-    return 0 if report.is_conformant(found) else 1
+        _print(result, args.out)
+    return 0 if report.is_conformant(result) else 1
 
 
 def _options(args: argparse.Namespace) -> Options:
@@ -120,17 +120,17 @@ def _options(args: argparse.Namespace) -> Options:
     )
 
 
-def _print(found: Report, out: Path) -> None:
-    content = report.to_json(found)
+def _print(result: Report, out: Path) -> None:
+    content = report.to_json(result)
     for entry in content["assumptions"]:
         if entry["state"] == BROKEN:
             print(f"BROKEN       {entry['id']}  {entry['detail']}")
     for entry in content["assumptions"]:
         if entry["state"] not in (BROKEN, "held"):
             print(f"not checked  {entry['id']}  {entry['detail']}")
-    for what, value, assumed in report.measurement_rows(content["measured"]):
+    for title, value, assumed in report.measurement_rows(content["measured"]):
         print(
-            f"measured     {what}: {value}"
+            f"measured     {title}: {value}"
             + (f" (assumed {assumed})" if assumed else "")
         )
     shown = ", ".join(

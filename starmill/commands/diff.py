@@ -66,7 +66,7 @@ def _text(outcome: differences.Differences) -> str:
         lines.append(f"changed: {len(outcome.changed):,} episodes")
         for name in list(outcome.changed)[:_SHOWN]:
             lines.append(f"  {name}")
-            lines += [f"    {what}" for what in outcome.changed[name]]
+            lines += [f"    {change}" for change in outcome.changed[name]]
         more = len(outcome.changed) - _SHOWN
         lines += [f"  and {more:,} more"] * (more > 0)
     lines.append(f"the same: {outcome.same_episodes:,} episodes")

@@ -25,7 +25,8 @@ EXAMPLES = """\
 A contestant is a checkpoint's folder, a packed agent, a difficulty of the game's own AI (very_easy
 ... very_hard, cheat_insane; "very_hard+rush" with a build), random, a specialist (rush, economy,
 turtle), a trained agent that ships (skirmish:bc, ft-bc, oac, e-oac, mzs, mzs-mcts), or a bot written
-with python-sc2 (python-sc2:MODULE:CLASS, as an opponent); "name=what" renames it. The same seed gives the same games. Running again in the same folder
+with python-sc2 (python-sc2:MODULE:CLASS, as an opponent); "NAME=CONTESTANT" renames it. The same
+seed gives the same games. Running again in the same folder
 carries on; results.csv there is what `starmill rate` reads.
 """
 
@@ -176,7 +177,7 @@ def max_minutes(asked: float | None, fixed: str | None) -> float:
 
 
 def _anchor(asked: str | None, plan: evaluation.EvaluationPlan) -> str:
-    """Returns whose rating is given; ConfigError before anything is played for nothing."""
+    """Returns the contestant whose rating is fixed; ConfigError if it does not take part."""
     if asked is not None and asked not in plan.contestants:
         raise errors.ConfigError(
             f"--anchor {asked}: does not take part; these do: {', '.join(plan.contestants)}"

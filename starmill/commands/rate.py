@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("results", type=Path, metavar="RESULTS.csv")
     parser.add_argument(
         "--anchor",
-        help=f"agent whose rating is given (default: {elo.ANCHOR}, or, if it did not play, "
+        help=f"agent whose rating is fixed (default: {elo.ANCHOR}, or, if it did not play, "
         "the away agent of the first game)",
     )
     parser.add_argument(

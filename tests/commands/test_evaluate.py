@@ -31,8 +31,8 @@ def evaluate(out, *options, sc2="skirmish"):
 
 
 def rows(out):
-    found = results.read_results(out / "results.csv")
-    return sorted(found, key=lambda row: row.game)
+    result = results.read_results(out / "results.csv")
+    return sorted(result, key=lambda row: row.game)
 
 
 @pytest.fixture(scope="module")
@@ -43,13 +43,13 @@ def played(tmp_path_factory):
 
 
 def test_games_rows_replays_and_reports_are_there(played):
-    found = rows(played)
+    result = rows(played)
     # random-very_easy, rush-very_easy, rush-random; nobody plays himself.
-    assert len(found) == 3 * 2
-    assert {row.ending for row in found} == {"limit"}
-    assert {row.outcome for row in found} == {0}
-    assert {row.engine for row in found} == {"skirmish 4.9.2.74741"}
-    for row in found:
+    assert len(result) == 3 * 2
+    assert {row.ending for row in result} == {"limit"}
+    assert {row.outcome for row in result} == {0}
+    assert {row.engine for row in result} == {"skirmish 4.9.2.74741"}
+    for row in result:
         assert (played / row.replay).read_bytes()[:3] == b"MPQ"
     for name in ("report.md", "report.html", "report.json", "evaluation.json"):
         assert (played / name).stat().st_size > 500

@@ -47,12 +47,12 @@ def test_table_is_printed_best_first(csv_file, capsys):
 
 
 def test_another_anchor_only_moves_the_scale(csv_file, capsys):
-    found = []
+    collected = []
     for anchor, rating in (("very_hard", "1000"), ("oac", "1500")):
         options = ["--anchor", anchor, "--anchor-elo", rating, "--json"]
         assert cli.main(["rate", str(csv_file), *options]) == 0
-        found.append(json.loads(capsys.readouterr().out))
-    one, other = found
+        collected.append(json.loads(capsys.readouterr().out))
+    one, other = collected
     assert other["oac"]["elo"] == 1500
     gaps = [x["bc"]["elo"] - x["very_hard"]["elo"] for x in (one, other)]
     assert gaps[0] == pytest.approx(gaps[1], abs=1e-6)

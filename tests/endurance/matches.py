@@ -68,9 +68,9 @@ def _killed_and_continued(
     assert kills, "every run ended before it could be killed"
     ended = commands.run(line_of(killed), temp)
     assert ended.code == 0, ended.text[-3000:]
-    expected, found = _digests(undisturbed, *patterns), _digests(killed, *patterns)
+    expected, result = _digests(undisturbed, *patterns), _digests(killed, *patterns)
     assert expected, f"no file matches {patterns}"
-    changed = sorted(set(expected.items()) ^ set(found.items()))
+    changed = sorted(set(expected.items()) ^ set(result.items()))
     assert not changed, f"differ: {[name for name, _ in changed][:5]}"
     return f"{kills} kills; {len(expected)} files equal"
 

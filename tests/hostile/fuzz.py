@@ -247,9 +247,9 @@ def run(name: str, seed: int, first: int, inputs: int, seconds: float) -> Outcom
     return Outcome(count, refusals, slowest, memory, problems)
 
 
-def _place(name: str, seed: int, number: int, what: str) -> str:
+def _place(name: str, seed: int, number: int, problem: str) -> str:
     again = f"--only {name} --seed {seed} --first {number} --inputs 1"
-    return f"python -m tests.hostile.fuzz {again}: {what}"
+    return f"python -m tests.hostile.fuzz {again}: {problem}"
 
 
 def _other(name: str, seed: int, seconds: float) -> Outcome:

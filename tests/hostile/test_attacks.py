@@ -88,8 +88,8 @@ def test_files_that_are_no_files_block_nobody(tmp_path, kind, which):
         "another file": "extra.tfrecord",
     }[which]
     datasets.make_special(folder / name, kind)
-    found = verify.verify(str(folder), content).problems
-    assert any(problem.where == name for problem in found) or which == "manifest"
+    result = verify.verify(str(folder), content).problems
+    assert any(problem.where == name for problem in result) or which == "manifest"
     if which != "another file":
         with pytest.raises(errors.FormatError):
             [episode.load() for episode in starmill.open_dataset(str(folder))]

@@ -63,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--against",
         default="very_easy",
         metavar="OPPONENT",
-        help="whom an agent plays, as in `evaluate --opponents` (%(default)s)",
+        help="an agent's opponent, as in `evaluate --opponents` (%(default)s)",
     )
     add(
         "--max-minutes",
