@@ -59,6 +59,10 @@ _CONTEXT = {
     "subField": "cr:subField",
     "transform": "cr:transform",
 }
+# The terms under which Blizzard gives out replays, and the game for machine learning.
+BLIZZARD_LICENSE = (
+    "https://blzdistsc2-a.akamaihd.net/AI_AND_MACHINE_LEARNING_LICENSE.html"
+)
 # They begin an HTML element, a cell of a table, a link, code, or an escaped character.
 _MARKUP = frozenset("<>&|[]`\\")
 _CITATION = (
@@ -241,10 +245,7 @@ def _license(engine: str) -> _License:
     """Returns the terms of the replays: Blizzard's for its ladder, ours for Skirmish."""
     if engine.startswith("skirmish"):
         return _License("apache-2.0", "https://www.apache.org/licenses/LICENSE-2.0")
-    return _License(
-        "other",
-        "https://blzdistsc2-a.akamaihd.net/AI_AND_MACHINE_LEARNING_LICENSE.html",
-    )
+    return _License("other", BLIZZARD_LICENSE)
 
 
 def _file(name: str, size_bytes: int, sha256: str) -> dict[str, str]:

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from starmill import cli
+from starmill.schema import card
 from starmill.version import __version__
 
 
@@ -171,3 +172,9 @@ def test_an_interrupt_that_python_drops_still_ends_the_command():
     assert done.returncode == 130, done.stderr
     assert "interrupted" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("command", ["download", "index", "generate"])
+def test_commands_that_read_packs_name_the_license_of_dataset_cards(command):
+    actions = {action.dest: action for action in cli.build_parser(command)._actions}
+    assert card.BLIZZARD_LICENSE in actions["accept_license"].help

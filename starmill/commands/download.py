@@ -6,16 +6,16 @@ import os
 import threading
 from pathlib import Path
 
-from starmill import progress
+from starmill import pack_options, progress
 from starmill.pipelines.inputs import blizzard, downloads
 from starmill.schema import errors
+from starmill.schema.card import BLIZZARD_LICENSE
 
 EXAMPLES = """\
   export BLIZZARD_CLIENT_ID=... BLIZZARD_CLIENT_SECRET=...
   starmill download --version 4.9.2 --out packs/ --accept-license
   starmill download --version 4.9.1 --version 4.9.2 --list
 """
-_LICENSE = "https://blzdistsc2-a.akamaihd.net/AI_AND_MACHINE_LEARNING_LICENSE.html"  # Blizzard's
 _ID, _SECRET = "BLIZZARD_CLIENT_ID", "BLIZZARD_CLIENT_SECRET"  # noqa: S105 - names
 
 
@@ -41,11 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help='{"client_id": ..., "client_secret": ...}, readable by you alone '
         f"(default: {_ID} and {_SECRET} of the environment)",
     )
-    parser.add_argument(
-        "--accept-license",
-        action="store_true",
-        help=f"you accept Blizzard's AI and machine learning license: {_LICENSE}",
-    )
+    pack_options.add_license(parser)
     defaults = blizzard.Service()
     parser.add_argument(
         "--api-url", default=defaults.api_url, help="default: %(default)s"
@@ -79,8 +75,8 @@ def run(args: argparse.Namespace) -> int:
         raise errors.ConfigError("pass --out FOLDER, or --list to see the packs")
     if not args.list and not args.accept_license:
         raise errors.ConfigError(
-            f"the packs come under the license at {_LICENSE}; pass --accept-license if you "
-            "accept it"
+            f"the packs come under the license at {BLIZZARD_LICENSE}; pass "
+            "--accept-license if you accept it"
         )
     service = blizzard.Service(
         token_url=args.token_url,

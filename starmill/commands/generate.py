@@ -15,12 +15,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-from starmill import progress
+from starmill import pack_options, progress
 from starmill.engines import client, installation, pool
 from starmill.pipelines import cost, episode_maker, generate, local_runner, plan
 from starmill.pipelines.inputs import packs
 from starmill.pipelines.jobs import beam_options
 from starmill.schema import errors, selection
+from starmill.schema.card import BLIZZARD_LICENSE
 from starmill.schema.settings import UNPLUGGED, ConverterSettings
 
 # Options that argparse does not know go to Beam.
@@ -35,7 +36,6 @@ EXAMPLES = """\
 
 Options that are not listed above are Beam's.
 """
-_LICENSE = "https://blzdistsc2-a.akamaihd.net/AI_AND_MACHINE_LEARNING_LICENSE.html"
 _LOCAL = "FnApiRunner"
 _TEMP_PREFIX, _TEMP_LOCK = "starmill-beam-", "lock"
 # Failures that are printed; the others are in quarantine.parquet.
@@ -75,16 +75,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DATASET",
         help="reuse the episodes that this dataset already has",
     )
-    source.add_argument(
-        "--pack-password",
-        metavar="SOURCE",
-        help="password of encrypted zip packs, better as env:NAME or file:PATH",
-    )
-    source.add_argument(
-        "--accept-license",
-        action="store_true",
-        help=f"you accept Blizzard's license for encrypted packs: {_LICENSE}",
-    )
+    pack_options.add_password(source)
+    pack_options.add_license(source)
     _add_output_arguments(parser.add_argument_group("where to write it"))
     _add_engine_arguments(parser.add_argument_group("how to build it"))
 
@@ -283,7 +275,7 @@ def _request(args: argparse.Namespace) -> generate.Request:
     rules = selection.load(args.selection)
     if args.pack_password and not args.accept_license:
         raise errors.ConfigError(
-            f"--pack-password: pass --accept-license if you accept {_LICENSE}"
+            f"--pack-password: pass --accept-license if you accept {BLIZZARD_LICENSE}"
         )
     root = args.sc2 or os.environ.get("SC2PATH")
     if not root:

@@ -7,11 +7,12 @@ import logging
 
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from starmill import progress
+from starmill import pack_options, progress
 from starmill.engines.replays import replay_file
 from starmill.pipelines import claims, index
 from starmill.pipelines.inputs import packs, sources
 from starmill.schema import errors, replay_index, selection, storage
+from starmill.schema.card import BLIZZARD_LICENSE
 
 EXAMPLES = """\
   starmill index replays/ --out index.parquet
@@ -19,7 +20,6 @@ EXAMPLES = """\
   starmill index s3://bucket/replays --out s3://bucket/index.parquet --selection unplugged
 """
 _LOCAL = "FnApiRunner"
-_LICENSE = "https://blzdistsc2-a.akamaihd.net/AI_AND_MACHINE_LEARNING_LICENSE.html"  # Blizzard's
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,16 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="never decode game events: faster, but misses damage in them",
     )
-    parser.add_argument(
-        "--pack-password",
-        metavar="SOURCE",
-        help="password of encrypted zip packs, better as env:NAME or file:PATH",
-    )
-    parser.add_argument(
-        "--accept-license",
-        action="store_true",
-        help=f"you accept Blizzard's AI and machine learning license: {_LICENSE}",
-    )
+    pack_options.add_password(parser)
+    pack_options.add_license(parser)
     parser.add_argument(
         "--limit",
         action="append",
@@ -101,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
     if inputs.encrypted and (args.pack_password is None or not args.accept_license):
         raise errors.ConfigError(
             "some packs are encrypted: pass --pack-password, and --accept-license if you "
-            f"accept the license at {_LICENSE}"
+            f"accept the license at {BLIZZARD_LICENSE}"
         )
     logging.getLogger("apache_beam").setLevel(logging.CRITICAL)
     folder = index.parts_folder(args.out)

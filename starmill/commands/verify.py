@@ -5,7 +5,7 @@ import importlib
 import json
 import os
 
-from starmill import running
+from starmill import pack_options, running
 from starmill.pipelines import verify
 from starmill.schema import errors, manifest, registry
 
@@ -37,11 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SRC",
         help="replay files, folders, packs, URLs or an index, for --replay",
     )
-    parser.add_argument(
-        "--pack-password",
-        metavar="SOURCE",
-        help="password of encrypted zip packs, better as env:NAME or file:PATH",
-    )
+    pack_options.add_password(parser)
     parser.add_argument(
         "--sc2",
         metavar="PATH|skirmish",
