@@ -1,4 +1,4 @@
-"""The way of batches to the devices: loaded, given one shape in all processes, and sent ahead.
+"""Brings batches to the devices: loads them, gives them one shape, and sends them ahead.
 
 In: a learner and a dataset's iterator. Out: groups of batches, on the devices. While the devices
 compute one group, the next is on its way to them and the one after that is loaded. So a process

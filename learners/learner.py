@@ -75,7 +75,7 @@ class Learner:
         self._optimizer = optimizer.build(run.optim, run.frames_per_update)
         self._algorithm = run.record.algorithm
         jit = functools.partial(jax.jit, out_shardings=self._everywhere)
-        # What is donated is replaced: a state is not there twice.
+        # Donated arrays are reused, so a state is in memory once.
         self._update = jit(self._whole_update, donate_argnames="state")
         self._add = jit(self._add_group, donate_argnames=("carry", "total"))
         self._apply = jit(self._apply_total, donate_argnames="state")

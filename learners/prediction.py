@@ -1,4 +1,4 @@
-"""How well a policy predicts games it has not seen, beside what counting alone would give.
+"""Measures how well a policy predicts games that it has not seen, compared with counting.
 
 In: parameters, held-out episodes and the training games. Out: JSON with each argument's accuracy
 and cross-entropy, those of the unigram baseline, and the accuracy of the value's sign in each

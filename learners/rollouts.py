@@ -1,4 +1,4 @@
-"""Rollouts: what a batch is to a learner, and how time becomes discounts.
+"""Rollouts: batches in the form that losses take, and how time becomes discounts.
 
 In: a dataset's batch, a dict of arrays [B, K, ...] (`schema.episode` says what an index of time
 means). Out: the same in the form that losses take, and small pure functions over it. What is

@@ -85,7 +85,7 @@ def batches(
         keys=_keys(run, data),
         stride=config.rollout - overlap if run.is_consecutive else None,
         cross_episodes=run.is_consecutive,
-        # Each batch of an update has rows of its own, which go on in the next update.
+        # Each batch of an update has rows of its own, which continue in the next update.
         parts=config.accumulate if run.is_consecutive else 1,
         ahead=getattr(config, "ahead", 0),
     )

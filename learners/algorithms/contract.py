@@ -1,4 +1,4 @@
-"""What an algorithm is, and the forward pass that all of them share.
+"""The contract of an algorithm, and the forward pass that all algorithms share.
 
 An algorithm is a module with `Config`, `init` and `loss`. `loss` is pure: parameters, the carry
 (what outlives an update), a batch of rollouts and a random key come in; a scalar, the new carry

@@ -1,4 +1,4 @@
-"""What the critic sees of a step: how many units of each type both sides have, the bank, and time.
+"""The critic's view of a step: how many units of each type both sides have, the bank, and time.
 
 In: a dataset. Out: `Steps`: one row of numbers for each step of each episode. Counts and amounts are on a
 logarithmic scale, because ratios decide who is stronger.

@@ -1,4 +1,4 @@
-"""What a network may have beside its streams and heads, whichever architecture it is.
+"""Parts that a network of any architecture may have besides its streams and heads.
 
 Memory and the inputs and heads that some algorithms need are the paper's additions. `NetworkConfig`
 and `PublishedConfig` add what is particular to each architecture.

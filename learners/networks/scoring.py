@@ -1,4 +1,4 @@
-"""What masked logits say of a given action.
+"""Scores a given action by masked logits.
 
 In: `Logits` of every argument, the action, and which arguments it has. Out: `Scores`. All of it is
 arithmetic on arrays: nothing here has parameters. An argument that does not exist contributes

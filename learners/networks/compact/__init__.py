@@ -1,4 +1,4 @@
-"""A small network that aims and chooses well: units as a set, aims relative to units.
+"""A small network: it sees units as a set, and aims relative to units.
 
 Enters: observations and actions as arrays. Leaves: latents, logits, values and sampled actions, as the
 other networks give them.
