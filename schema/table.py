@@ -214,7 +214,7 @@ def open_parquet(
     where: str,
     size_bytes: int,
     rows: int | None = None,
-    unlike: Collection[str] = (),
+    unique: Collection[str] = (),
 ) -> pyarrow.parquet.ParquetFile:
     """Returns an open Parquet file; FormatError unless it has this schema.
 
@@ -227,7 +227,7 @@ def open_parquet(
         where: the file's address, for messages.
         size_bytes: of the file.
         rows: how many the table must have; None if that is not known.
-        unlike: columns of short texts that are different in each row. A dictionary of them would
+        unique: columns of short texts of which each row has its own. A dictionary of them would
             take more memory than the texts.
     """
     metadata = pyarrow.parquet.read_metadata(source)
@@ -239,7 +239,7 @@ def open_parquet(
     texts = [
         field.name
         for field in schema
-        if field.type == pyarrow.string() and field.name not in unlike
+        if field.type == pyarrow.string() and field.name not in unique
     ]
     file = pyarrow.parquet.ParquetFile(
         source,
@@ -255,7 +255,7 @@ def open_parquet(
             f"found {file.schema_arrow.types!r:.500}"
         )
     _check_sizes(file.metadata, size_bytes, where, rows)
-    _check_unfolded(file.metadata, unlike, where)
+    _check_unfolded(file.metadata, unique, where)
     return file
 
 

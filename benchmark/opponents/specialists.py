@@ -98,7 +98,7 @@ class Specialist:
             action["world"] = np.asarray(y * self._resolution + x, np.int32)
         return action
 
-    def _again(self, purpose: str, every_loops: int) -> bool:
+    def _is_due(self, purpose: str, every_loops: int) -> bool:
         """Returns whether enough loops have passed since the last attempt, and notes this one."""
         if self._field.loop - self._tried.get(purpose, -every_loops) < every_loops:
             return False
@@ -138,7 +138,7 @@ class Specialist:
         moved = min(int(room.max()), -int(room.min()))
         fields = self._field.mineral_fields()
         # The walk is not worth it for fewer than four.
-        if moved < 4 or not len(fields) or not self._again("spread", 224):
+        if moved < 4 or not len(fields) or not self._is_due("spread", 224):
             return None
         workers = self._builders()
         gaps = np.linalg.norm(
@@ -153,7 +153,7 @@ class Specialist:
 
     def _defend(self) -> Arrays | None:
         soldiers, threat = self._soldiers(), self._threat()
-        if threat is None or not len(soldiers) or not self._again("defend", 45):
+        if threat is None or not len(soldiers) or not self._is_due("defend", 45):
             return None
         return self._command("Attack_pt", soldiers, place=threat)
 
@@ -185,7 +185,7 @@ class Specialist:
             return None
         if function.endswith("_quick"):
             larva = self._field.idle(self._field.own(self._units.soldiers_from))
-            if len(larva) and self._again("supply", 60):
+            if len(larva) and self._is_due("supply", 60):
                 return self._command(function, larva[:1])
             return None
         return self._build("supply", radius=1.0)
@@ -252,9 +252,9 @@ class Specialist:
             return None
         if not self._field.ground().is_explored(place):
             # The game refuses buildings on ground that the player never saw.
-            again = self._again("explore", 112)
+            again = self._is_due("explore", 112)
             return self._command("Move_pt", settler, place=place) if again else None
-        if missing > 0 or not self._again("hall", 220):
+        if missing > 0 or not self._is_due("hall", 220):
             return None
         self._attempts += 1
         return self._command(function, settler, place=place, delay=8)
@@ -315,7 +315,7 @@ class Specialist:
         elif len(soldiers) < self._style.attack_at / 3:
             self._attacking = False
         idle = self._field.idle(soldiers)
-        if not self._attacking or not len(idle) or not self._again("attack", 50):
+        if not self._attacking or not len(idle) or not self._is_due("attack", 50):
             return None
         place = self._target(self._field.places(soldiers))
         return None if place is None else self._command("Attack_pt", idle, place=place)
@@ -369,7 +369,7 @@ class Specialist:
 
     def _build(self, purpose: str, radius: float) -> Arrays | None:
         builders = self._builders()
-        if not len(builders) or not self._again(purpose, 40):
+        if not len(builders) or not self._is_due(purpose, 40):
             return None
         place = self._spot(radius, powered=purpose != "supply")
         if place is None:
@@ -424,7 +424,7 @@ class Specialist:
 
     def _base_places(self) -> list[NDArray[np.float64]]:
         """Returns where a town hall could stand, nearest first; refreshed every five seconds."""
-        if self._start is None or not self._again("sites", 112):
+        if self._start is None or not self._is_due("sites", 112):
             return self._sites
         halls = self._field.own(*self._units.halls, ready=False)
         # Without any hall, the first free base is the old home.

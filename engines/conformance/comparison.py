@@ -106,7 +106,7 @@ def _is_list(value: Any) -> bool:
     return hasattr(value, "__len__") and not isinstance(value, str | bytes)
 
 
-def compare_ways(
+def compare_arrays(
     ledger: Ledger,
     own: Recording,
     in_step: Recording,

@@ -270,7 +270,7 @@ class _Trial:
         name = "order.reuse" if own.is_reused else "order.same_bytes"
         comparison.compare_messages(ledger, name, in_step, own.recording, where)
         began = time.perf_counter()
-        steps = comparison.compare_ways(
+        steps = comparison.compare_arrays(
             ledger, own.recording, in_step, frames, settings, where
         )
         # Two recordings were converted.

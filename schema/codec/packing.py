@@ -95,7 +95,7 @@ class Scratch(NamedTuple):
     deltas: NDArray[np.uint32]
 
 
-class Found(NamedTuple):
+class StreamSizes(NamedTuple):
     """What a column's streams hold: counts, and the largest number of each stream.
 
     Attributes:
@@ -130,31 +130,29 @@ def new_scratch(values, series):
 @checked_kernel
 def put_series(buf, pos, series, steps, scratch):
     """Writes one column; returns (position after it, changes that a reader will find)."""
-    streams = _find_changes(series, scratch)
+    sizes = _find_changes(series, scratch)
     # A dense stream has one entry per step; a sparse one per change, and a mask.
-    dense = streams.changing * (steps - 1)
+    dense = sizes.changing * (steps - 1)
     mode = STILL
-    if streams.changing:
-        mode = DENSE if 2 * streams.total > dense else SPARSE
-    first_code, gap_code = width_code(streams.first), width_code(streams.gap)
-    delta_code = width_code(streams.delta)
+    if sizes.changing:
+        mode = DENSE if 2 * sizes.total > dense else SPARSE
+    first_code, gap_code = width_code(sizes.first), width_code(sizes.gap)
+    delta_code = width_code(sizes.delta)
     buf[pos] = mode | first_code << 2 | delta_code << 4 | gap_code << 6
     pos = _put_first_values(buf, pos + 1, series, first_code)
     if mode == STILL:
         return pos, 0
-    pos = put_varint(buf, pos, streams.changing)
-    pos = put_stream(buf, pos, scratch.gaps, streams.changing, gap_code)
+    pos = put_varint(buf, pos, sizes.changing)
+    pos = put_stream(buf, pos, scratch.gaps, sizes.changing, gap_code)
     if mode == DENSE:
-        return _put_dense(buf, pos, streams.changing, steps, scratch, delta_code), (
-            streams.total
+        return _put_dense(buf, pos, sizes.changing, steps, scratch, delta_code), (
+            sizes.total
         )
-    pos = put_varint(buf, pos, streams.total)
-    mask_code = width_code(streams.mask)
+    pos = put_varint(buf, pos, sizes.total)
+    mask_code = width_code(sizes.mask)
     buf[pos] = mask_code
-    pos = put_stream(buf, pos + 1, scratch.masks, streams.changing, mask_code)
-    return put_stream(
-        buf, pos, scratch.deltas, streams.total, delta_code
-    ), streams.total
+    pos = put_stream(buf, pos + 1, scratch.masks, sizes.changing, mask_code)
+    return put_stream(buf, pos, scratch.deltas, sizes.total, delta_code), sizes.total
 
 
 @checked_kernel
@@ -190,7 +188,7 @@ def _find_changes(series, scratch):
             largest_mask = max(largest_mask, mask)
             last_changing = s
             changing += 1
-    return Found(
+    return StreamSizes(
         changing, total, largest_first, largest_gap, largest_mask, largest_delta
     )
 
