@@ -66,7 +66,7 @@ from starmill.converters.message_fields import (
     X,
 )
 from starmill.schema import errors
-from starmill.schema.compilation import compiled, inlined, kernel
+from starmill.schema.compilation import bare_compiled, bare_inlined, bare_kernel
 
 # What `_read` returns where the bytes are a message.
 _READ, _NO_ROOM = -1, -2
@@ -112,6 +112,7 @@ class _Sink(NamedTuple):
         effects: of `Columns.effect_floats`.
         scratch: integers of a record that is not kept, [4].
         scratch_bits: floats of a record that is not kept, [4].
+        stack: from `wire.make_stack`.
     """
 
     camera: NDArray[np.uint32]
@@ -120,6 +121,7 @@ class _Sink(NamedTuple):
     effects: NDArray[np.uint32]
     scratch: NDArray[np.int64]
     scratch_bits: NDArray[np.uint32]
+    stack: NDArray[np.int64]
 
 
 def _sink_of(columns: Columns) -> _Sink:
@@ -130,6 +132,7 @@ def _sink_of(columns: Columns) -> _Sink:
         columns.effect_floats.view(np.uint32),
         np.zeros(4, np.int64),
         np.zeros(4, np.uint32),
+        wire.make_stack(),
     )
 
 
@@ -150,7 +153,7 @@ def _allocate(sizes: tuple[int, int, int, int]) -> Columns:
     )
 
 
-@inlined
+@bare_inlined
 def _read_order(data, start, stop, unit, bits, sink):  # type: ignore[no-untyped-def]
     """Reads the unit's next order; the first four ids and two progresses are kept."""
     k = unit[ORDERS]
@@ -165,7 +168,7 @@ def _read_order(data, start, stop, unit, bits, sink):  # type: ignore[no-untyped
         bits[PROGRESS_0 + k] = progress[0]
 
 
-@inlined
+@bare_inlined
 def _read_buffs(data, pos, stop, unit):  # type: ignore[no-untyped-def]
     while pos < stop:
         value, pos = wire.varint(data, pos)
@@ -174,7 +177,7 @@ def _read_buffs(data, pos, stop, unit):  # type: ignore[no-untyped-def]
         unit[BUFFS] += 1
 
 
-@kernel
+@bare_kernel
 def _read_passenger(data, start, stop, carrier, columns, sink):  # type: ignore[no-untyped-def]
     row = min(columns.counts[PASSENGERS], len(columns.passengers) - 1)
     columns.counts[PASSENGERS] += 1
@@ -185,7 +188,7 @@ def _read_passenger(data, start, stop, carrier, columns, sink):  # type: ignore[
     wire.scan(data, start, stop, PASSENGER_TABLE, into, bits)
 
 
-@inlined
+@bare_inlined
 def _read_unit(data, pos, end, columns, sink):  # type: ignore[no-untyped-def]
     # Records beyond the room overwrite the last one; the caller makes room and starts over.
     index = columns.counts[UNITS]
@@ -211,7 +214,7 @@ def _read_unit(data, pos, end, columns, sink):  # type: ignore[no-untyped-def]
             _read_passenger(data, start, stop, index, columns, sink)
 
 
-@kernel
+@bare_kernel
 def _read_effect(data, pos, end, columns, sink):  # type: ignore[no-untyped-def]
     """Adds a row per position; what they share may stand after them in the message."""
     first = columns.counts[EFFECTS]
@@ -230,11 +233,12 @@ def _read_effect(data, pos, end, columns, sink):  # type: ignore[no-untyped-def]
         point = sink.effects[row, EFFECT_X:]
         wire.scan(data, start, stop, POINT2_TABLE, effect, point)
     for row in range(first, min(columns.counts[EFFECTS], room)):
-        columns.effects[row, :] = effect[:3]
+        for column in range(columns.effects.shape[1]):
+            columns.effects[row, column] = effect[column]
         sink.effects[row, EFFECT_RADIUS] = bits[EFFECT_RADIUS]
 
 
-@kernel
+@bare_kernel
 def _read_player(data, pos, end, columns, sink):  # type: ignore[no-untyped-def]
     head, bits = columns.head, sink.camera
     while True:
@@ -253,7 +257,7 @@ def _read_player(data, pos, end, columns, sink):  # type: ignore[no-untyped-def]
             columns.upgrades[row] = np.int64(value & np.uint64(0xFFFFFFFF))
 
 
-@kernel
+@bare_kernel
 def _read_raw(data, pos, end, columns, sink):  # type: ignore[no-untyped-def]
     while True:
         pos, field, start, stop = wire.scan(
@@ -269,7 +273,7 @@ def _read_raw(data, pos, end, columns, sink):  # type: ignore[no-untyped-def]
             _read_effect(data, start, stop, columns, sink)
 
 
-@kernel
+@bare_kernel
 def _read_image(data, pos, end, plane, sink):  # type: ignore[no-untyped-def]
     unused = sink.scratch_bits
     while True:
@@ -283,7 +287,7 @@ def _read_image(data, pos, end, plane, sink):  # type: ignore[no-untyped-def]
             plane[LENGTH] = stop - start
 
 
-@kernel
+@bare_kernel
 def _read_layers(data, pos, end, columns, sink):  # type: ignore[no-untyped-def]
     head, unused = columns.head, sink.scratch_bits
     while True:
@@ -301,7 +305,7 @@ def _read_layers(data, pos, end, columns, sink):  # type: ignore[no-untyped-def]
             _read_image(data, inner, inner_end, columns.planes[plane], sink)
 
 
-@kernel
+@bare_kernel
 def _read_observation(data, pos, end, columns, sink):  # type: ignore[no-untyped-def]
     head, unused = columns.head, sink.scratch_bits
     while True:
@@ -318,13 +322,13 @@ def _read_observation(data, pos, end, columns, sink):  # type: ignore[no-untyped
             _read_layers(data, start, stop, columns, sink)
 
 
-@compiled
+@bare_compiled
 def _read(data, tail, numbers, columns, sink):  # type: ignore[no-untyped-def]
     """Fills the columns; returns the offset at which the bytes are no message.
 
     Returns _READ if all of it is one, _NO_ROOM if there were more records than rows.
     """
-    bad = wire.check(data, tail, numbers)
+    bad = wire.check(data, tail, numbers, sink.stack)
     if bad >= 0:
         return bad
     columns.counts[:] = 0

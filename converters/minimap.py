@@ -19,7 +19,7 @@ from starmill.converters.message_fields import (
     START,
 )
 from starmill.schema import errors, vocab
-from starmill.schema.compilation import compiled, kernel
+from starmill.schema.compilation import bare_compiled, bare_kernel
 
 _TYPES = PLANE_ROWS["unit_type"]
 _HEIGHT_MAP = PLANE_ROWS["height_map"]
@@ -34,15 +34,16 @@ MOST_PIXELS = 1024
 _DONE, _SIZE_DIFFERS, _ENCODING, _TYPES_ENCODING, _UNKNOWN_TYPE = range(5)
 
 
-@kernel
+@bare_kernel
 def _fill_bits(data, start, out):  # type: ignore[no-untyped-def]
     """Most significant bit first; there are eight times as many pixels as bytes."""
     eights = out.view(np.uint64)
+    bits = data[start : start + len(eights)]
     for i in range(len(eights)):
-        eights[i] = _EIGHT_PIXELS[data[start + i]]
+        eights[i] = _EIGHT_PIXELS[bits[i]]
 
 
-@kernel
+@bare_kernel
 def _fill_types(data, start, out, dense):  # type: ignore[no-untyped-def]
     """Translates little-endian raw unit types; returns the first unknown one, or -1."""
     for i in range(len(out)):
@@ -59,20 +60,22 @@ def _fill_types(data, start, out, dense):  # type: ignore[no-untyped-def]
     return np.int64(-1)
 
 
-@kernel
+@bare_kernel
 def _fill_pixels(data, start, bits, out):  # type: ignore[no-untyped-def]
     if bits == 0:
         out[:] = 0
     elif bits == 1:
         _fill_bits(data, start, out)
     elif bits == 8:
-        out[:] = data[start : start + len(out)]
+        pixels = data[start : start + len(out)]
+        for i in range(len(pixels)):
+            out[i] = pixels[i]
     else:
         for i in range(len(out)):
             out[i] = data[start + 4 * i]
 
 
-@kernel
+@bare_kernel
 def _refusal(plane, side, types):  # type: ignore[no-untyped-def]
     """Why a plane cannot be read; _DONE if it can."""
     bits = plane[BITS_PER_PIXEL]
@@ -87,7 +90,7 @@ def _refusal(plane, side, types):  # type: ignore[no-untyped-def]
     return _DONE
 
 
-@compiled
+@bare_compiled
 def _fill(data, planes, rows, types_row, dense, side, out):  # type: ignore[no-untyped-def]
     """Fills all planes; returns (why it stopped, at which plane, unknown type)."""
     for k in range(len(rows)):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from starmill.converters import camera, geometry, message_fields
 from starmill.converters.columns import Columns
 from starmill.schema import errors, specs, vocab
-from starmill.schema.compilation import compiled, kernel
+from starmill.schema.compilation import bare_compiled, bare_kernel
 from starmill.schema.settings import ConverterSettings
 
 _COLUMN = {name: index for index, (name, _) in enumerate(specs.UNIT_COLUMNS)}
@@ -74,7 +74,7 @@ def make_layout(settings: ConverterSettings) -> Layout:
     )
 
 
-@kernel
+@bare_kernel
 def _ratio(value, high):  # type: ignore[no-untyped-def]
     """A float32 quotient, spread over a byte in double."""
     if high > np.float32(0):
@@ -82,17 +82,17 @@ def _ratio(value, high):  # type: ignore[no-untyped-def]
     return np.int64(0)
 
 
-@kernel
+@bare_kernel
 def _percent(value):  # type: ignore[no-untyped-def]
     return geometry.trunc(np.float64(value) * 100.0)
 
 
-@kernel
+@bare_kernel
 def _order(ability, orders):  # type: ignore[no-untyped-def]
     return orders[ability] if 0 <= ability < len(orders) else 0
 
 
-@kernel
+@bare_kernel
 def _fill_vitals(out, floats):  # type: ignore[no-untyped-def]
     """Health, shield and energy, and their ratios; units and passengers alike."""
     for k in range(3):
@@ -100,7 +100,7 @@ def _fill_vitals(out, floats):  # type: ignore[no-untyped-def]
         out[7 + k] = _ratio(floats[k], floats[3 + k])
 
 
-@kernel
+@bare_kernel
 def _add_on_type(tag, columns):  # type: ignore[no-untyped-def]
     """The raw type of the last unit with this tag; 0 if none."""
     for i in range(columns.counts[message_fields.UNITS] - 1, -1, -1):
@@ -109,7 +109,7 @@ def _add_on_type(tag, columns):  # type: ignore[no-untyped-def]
     return 0
 
 
-@kernel
+@bare_kernel
 def _fill_unit(out, unit, floats, grid, layout):  # type: ignore[no-untyped-def]
     """Everything that follows from the unit alone."""
     out[0] = unit[message_fields.UNIT_TYPE]
@@ -154,7 +154,7 @@ def _fill_unit(out, unit, floats, grid, layout):  # type: ignore[no-untyped-def]
         out[45] = unit[message_fields.SHIELD_UPGRADE_LEVEL]
 
 
-@kernel
+@bare_kernel
 def _mask(out, unit):  # type: ignore[no-untyped-def]
     """Hides what a player cannot see of an enemy out of view."""
     if unit[message_fields.CLOAK] == _CLOAKED:
@@ -168,13 +168,19 @@ def _mask(out, unit):  # type: ignore[no-untyped-def]
                 out[column] = 0
 
 
-@kernel
+@bare_kernel
 def _contains(ordered, value):  # type: ignore[no-untyped-def]
-    i = np.searchsorted(ordered, value)
-    return i < len(ordered) and ordered[i] == value
+    low, high = 0, len(ordered)
+    while low < high:
+        middle = (low + high) // 2
+        if ordered[middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    return low < len(ordered) and ordered[low] == value
 
 
-@kernel
+@bare_kernel
 def _fill_passengers(out, row, columns, grid):  # type: ignore[no-untyped-def]
     for i in range(columns.counts[message_fields.PASSENGERS]):
         if row == len(out):
@@ -193,7 +199,7 @@ def _fill_passengers(out, row, columns, grid):  # type: ignore[no-untyped-def]
     return row
 
 
-@kernel
+@bare_kernel
 def _fill_effects(out, row, columns, grid, unit_types):  # type: ignore[no-untyped-def]
     for i in range(columns.counts[message_fields.EFFECTS]):
         if row == len(out):
@@ -209,7 +215,7 @@ def _fill_effects(out, row, columns, grid, unit_types):  # type: ignore[no-untyp
     return row
 
 
-@kernel
+@bare_kernel
 def _translate(out, units, passengers, layout):  # type: ignore[no-untyped-def]
     """Raw ids to dense ones, after masking; returns (kind, id) of the first unknown one.
 
@@ -230,7 +236,7 @@ def _translate(out, units, passengers, layout):  # type: ignore[no-untyped-def]
     return 0, 0
 
 
-@compiled
+@bare_compiled
 def _fill(out, columns, grid, layout, view, selected, target):  # type: ignore[no-untyped-def]
     """Fills the whole matrix; returns (kind, id) as `_translate`.
 
@@ -299,7 +305,7 @@ def fill_rows(
         )
 
 
-@compiled
+@bare_compiled
 def _count(units, count, types, seen, out):  # type: ignore[no-untyped-def]
     """Counts own units by dense type; returns an unknown raw type, or -1.
 
@@ -337,7 +343,7 @@ def fill_counts(
         raise errors.ConverterError(f"unit type {unknown} is not in table unit_types")
 
 
-@compiled
+@bare_compiled
 def _upgrades(upgrades, count, dense, out):  # type: ignore[no-untyped-def]
     """Translates upgrades up to the cap; returns the first unknown one, or -1."""
     out[:] = 0
@@ -360,7 +366,7 @@ def fill_upgrades(out: NDArray[np.int32], columns: Columns) -> None:
         raise errors.ConverterError(f"upgrade {unknown} is not in table upgrades")
 
 
-@compiled
+@bare_compiled
 def _first_enemy_type(columns):  # type: ignore[no-untyped-def]
     for i in range(columns.counts[message_fields.UNITS]):
         if columns.units[i, message_fields.ALLIANCE] == _ENEMY:

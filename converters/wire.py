@@ -15,7 +15,7 @@ import numpy as np
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from numpy.typing import NDArray
 
-from starmill.schema.compilation import compiled, inlined, kernel
+from starmill.schema.compilation import bare_inlined, bare_kernel, compiled
 
 _VARINT, _FIXED64, _DELIMITED, _GROUP, _GROUP_END, _FIXED32 = range(6)
 # What `scan` does with a tag: step over a value of the wire type of the same number; put a
@@ -133,7 +133,12 @@ def tail_of(data: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return tail
 
 
-@kernel
+def make_stack() -> NDArray[np.int64]:
+    """Returns room for what `check` must remember of the messages around the present one."""
+    return np.empty((MAX_DEPTH, 3), np.int64)
+
+
+@bare_kernel
 def _long_varint(data, pos):  # type: ignore[no-untyped-def]
     value, shift = np.uint64(0), np.uint64(0)
     for i in range(10):
@@ -146,7 +151,7 @@ def _long_varint(data, pos):  # type: ignore[no-untyped-def]
     return value, _NOWHERE
 
 
-@inlined
+@bare_inlined
 def varint(data, pos):  # type: ignore[no-untyped-def]
     """Returns the number at pos and the position after it; _NOWHERE if it is too long.
 
@@ -162,7 +167,7 @@ def varint(data, pos):  # type: ignore[no-untyped-def]
     return _long_varint(data, pos)
 
 
-@kernel
+@bare_kernel
 def _is_packed(data, pos, end, size):  # type: ignore[no-untyped-def]
     if size > 1:
         return (end - pos) % size == 0
@@ -174,7 +179,7 @@ def _is_packed(data, pos, end, size):  # type: ignore[no-untyped-def]
     return pos == end
 
 
-@inlined
+@bare_inlined
 def _kind(numbers, message, field):  # type: ignore[no-untyped-def]
     if message < 0 or field >= numbers.shape[1]:
         return np.int64(0)
@@ -182,18 +187,18 @@ def _kind(numbers, message, field):  # type: ignore[no-untyped-def]
 
 
 # One loop over all fields, whatever their depth: calls would cost more than the work.
-@kernel
-def check(data, tail, numbers):  # type: ignore[no-untyped-def]  # noqa: C901
+@bare_kernel
+def check(data, tail, numbers, stack):  # type: ignore[no-untyped-def]  # noqa: C901
     """Returns -1 if the bytes are a message of the grammar, else where they stop being one.
 
     Args:
         data: uint8, the message.
         tail: from `tail_of`.
         numbers: from `grammar`.
+        stack: from `make_stack`.
     """
     # What is open around the present message or group: where it ends, its row in the
     # grammar (-1 in a group, of which nothing is known), a group's field number (else 0).
-    stack = np.empty((MAX_DEPTH, 3), np.int64)
     depth, pos, end = 0, 0, len(data)
     message, group = np.int64(0), np.int64(0)
     # Positions count from `base`: once the last bytes are reached, from their beginning.
@@ -255,7 +260,7 @@ def check(data, tail, numbers):  # type: ignore[no-untyped-def]  # noqa: C901
             end, message, group = inner_end, inner, inner_group
 
 
-@kernel
+@bare_kernel
 def _after(data, pos, wire):  # type: ignore[no-untyped-def]
     """Returns the position after a value that is no group, in bytes that were checked."""
     if wire == _VARINT:
@@ -266,7 +271,7 @@ def _after(data, pos, wire):  # type: ignore[no-untyped-def]
     return pos + (4 if wire == _FIXED32 else 8)
 
 
-@kernel
+@bare_kernel
 def _after_group(data, pos):  # type: ignore[no-untyped-def]
     depth = 1
     while depth > 0:
@@ -281,7 +286,7 @@ def _after_group(data, pos):  # type: ignore[no-untyped-def]
     return pos
 
 
-@inlined
+@bare_inlined
 def _uint32(data, pos):  # type: ignore[no-untyped-def]
     return (
         np.uint32(data[np.uint64(pos)])
@@ -291,7 +296,7 @@ def _uint32(data, pos):  # type: ignore[no-untyped-def]
     )
 
 
-@inlined
+@bare_inlined
 def _store(value, kind, table, at, integers):  # type: ignore[no-untyped-def]
     """Puts a varint into its column, cut to the field's type."""
     column = np.uint64(table[np.uint64(at), 1])
@@ -311,7 +316,7 @@ def _store(value, kind, table, at, integers):  # type: ignore[no-untyped-def]
             integers[table[at, 4]] = 1
 
 
-@kernel
+@bare_kernel
 def scan(data, pos, end, table, integers, floats):  # type: ignore[no-untyped-def]
     """Reads scalars into columns up to the next field that the caller reads itself.
 
@@ -366,7 +371,7 @@ def gather(data, tail, numbers, field):  # type: ignore[no-untyped-def]
     end = len(data)
     out = np.empty(end, np.uint8)
     size, pos = 0, 0
-    bad = check(data, tail, numbers)
+    bad = check(data, tail, numbers, np.empty((MAX_DEPTH, 3), np.int64))
     while bad < 0 and pos < end:
         start = pos
         tag, pos = varint(data, pos)

@@ -28,7 +28,7 @@ from starmill.schema.settings import ConverterSettings
 
 ROOT = Path(__file__).resolve().parent.parent
 ROUNDS = 15
-FLOOR = 15.0
+FLOOR = 20.0
 # Compiles everything in a process of its own, with an empty cache.
 _FIRST_CALL = """
 import sys, time

@@ -10,6 +10,10 @@ and wrappers for Python of it, although only the outermost functions ever run by
 kernel ends as the compiler's intermediate code. An entry links every kernel below it, optimises the
 whole and makes machine code of that. This takes a third of the time.
 
+Numba also counts the references to every array and every view of one, with an atomic operation each.
+Code that reads a message makes thousands of views. A *bare* function does not count: it may view the
+arrays that it is given, but makes none.
+
 No fast-math anywhere: the same operations in the same order everywhere is what makes games and
 datasets repeatable across machines.
 """
@@ -39,6 +43,7 @@ _IMPORT = re.compile(
 _NAME = re.compile(r"[\w.]+")
 # Compiled code follows the IEEE rules for a division by zero unless a module says otherwise.
 _NUMPY = "numpy"
+_BARE = {"error_model": _NUMPY, "_nrt": False}
 _LOG = logging.getLogger(__name__)
 
 
@@ -62,6 +67,21 @@ def inlined(function: Callable[P, R]) -> Callable[P, R]:
     work itself.
     """
     return _kernel(function, {"error_model": _NUMPY, "forceinline": True})
+
+
+def bare_kernel(function: Callable[P, R]) -> Callable[P, R]:
+    """Returns a kernel that makes no array and does not count references."""
+    return _kernel(function, _BARE)
+
+
+def bare_inlined(function: Callable[P, R]) -> Callable[P, R]:
+    """Returns a bare kernel whose body replaces every call."""
+    return _kernel(function, {**_BARE, "forceinline": True})
+
+
+def bare_compiled(function: Callable[P, R]) -> Callable[P, R]:
+    """Returns an entry without the GIL that makes no array and does not count references."""
+    return _entry(function, {**_BARE, "nogil": True})
 
 
 def entry(function: Callable[P, R]) -> Callable[P, R]:

@@ -6,7 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from numba.core.errors import NumbaError
 
 from starmill.schema import compilation
 
@@ -73,7 +75,7 @@ def _package(root: Path, decorator: str) -> None:
 
 
 def test_an_edit_in_another_room_compiles_the_callers_again(tmp_path: Path) -> None:
-    for decorator in ("entry", "compiled", "checked"):
+    for decorator in ("entry", "compiled", "checked", "bare_compiled"):
         root = tmp_path / decorator
         root.mkdir()
         _package(root, decorator)
@@ -116,10 +118,10 @@ def _quotient(a, b):
     return a // b
 
 
-def _compiled(function):
+def _compiled(function, **options):
     """Returns an entry that is not kept on disk, so that it compiles here and now."""
     return compilation._compile(
-        function, {"pipeline_class": compilation._EntryCompiler}
+        function, {**options, "pipeline_class": compilation._EntryCompiler}
     )
 
 
@@ -151,3 +153,26 @@ def test_a_division_by_zero_raises_through_an_entry():
     assert entry(7, 2) == 4
     with pytest.raises(ZeroDivisionError):
         entry(7, 0)
+
+
+def _largest_first(rows):
+    best = rows[0]
+    for i in range(len(rows)):
+        if rows[i, 0] > best[0]:
+            best = rows[i]
+    return best[1]
+
+
+def test_a_bare_entry_views_arrays_without_counting_references():
+    bare = _compiled(_largest_first, **compilation._BARE)
+    counting = _compiled(_largest_first)
+    rows = np.array([[1, 10], [3, 30], [2, 20]])
+    assert bare(rows) == counting(rows) == 30
+    code = {each: next(iter(each.inspect_llvm().values())) for each in (bare, counting)}
+    assert "NRT_decref" in code[counting]
+    assert "NRT_" not in code[bare]
+
+
+def test_a_bare_entry_makes_no_array():
+    with pytest.raises(NumbaError):
+        compilation.bare_compiled(lambda size: np.empty(size).sum())(3)
