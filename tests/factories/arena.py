@@ -11,10 +11,16 @@ OPEN = (60.0, 60.0)  # an empty place in the middle of Amber Basin's low ground
 
 
 def new_game(
-    home: int = 1, away: int = 2, seed: int = 5, name: str = "Amber Basin"
+    home: int = 1,
+    away: int = 2,
+    seed: int = 5,
+    name: str = "Amber Basin",
+    *,
+    prompt: bool = False,
 ) -> Game:
+    """Returns a game at its start. prompt: whether player 1 is."""
     setups = (
-        PlayerSetup(race_requested=home, race=home, start=0),
+        PlayerSetup(race_requested=home, race=home, start=0, prompt=prompt),
         PlayerSetup(race_requested=away, race=away, start=1),
     )
     return Game(maps.map_named(name), setups, seed)

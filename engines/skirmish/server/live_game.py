@@ -96,6 +96,7 @@ class GameSetup:
                     income=level.income,
                     all_visible=level.all_visible or no_fog,
                     absent=seat.absent,
+                    prompt=not seat.difficulty and not seat.absent,
                 )
             )
         return setups[0], setups[1]

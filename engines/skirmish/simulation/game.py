@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from starmill.engines.skirmish.simulation import (
     action_results,
     entry_points,
+    ids,
     maps,
     mini_game,
     opening,
@@ -36,6 +37,8 @@ STALEMATE_LOOPS = 5376  # four minutes without income, production or destruction
 # What a ControlGroup does.
 RECALL, SET, APPEND, SET_AND_STEAL, APPEND_AND_STEAL = 1, 2, 3, 4, 5
 GROUPS = 10
+# No unit's tag, as a living unit has used its row at least once.
+_DEAD_TAG = 1 << records.TAG_SHIFT
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -50,6 +53,8 @@ class PlayerSetup:
         all_visible: whether the player sees the whole map, as cheating levels do.
         absent: whether nobody plays: the player has no units at the start, and neither wins nor
             loses. One player can play alone then.
+        prompt: whether an order makes the player's fighters look for a target at once. Others
+            look within `combat.SEARCH_LOOPS`, so a client that orders every loop must be prompt.
     """
 
     race_requested: int
@@ -58,6 +63,7 @@ class PlayerSetup:
     income: float = 1.0
     all_visible: bool = False
     absent: bool = False
+    prompt: bool = False
 
     def __post_init__(self) -> None:
         races, starts = {TERRAN, ZERG, PROTOSS}, {0, 1}
@@ -67,10 +73,11 @@ class PlayerSetup:
             )
 
     def stored(self) -> dict[str, Any]:
-        """Returns the fields that a replay keeps: `absent` only where nobody plays."""
+        """Returns the fields that a replay keeps: `absent` and `prompt` only where they hold."""
         values = dataclasses.asdict(self)
-        if not self.absent:
-            del values["absent"]
+        for name in ("absent", "prompt"):
+            if not values[name]:
+                del values[name]
         return values
 
 
@@ -354,6 +361,8 @@ class Game:
                 self._log_error(item, action_results.ERROR)
             case UnitCommand():
                 entry_points.carry_out(self.world.state, _kernel_command(item))
+                if self.players[item.player - 1].prompt:
+                    self._look_at_once(item.player, item.unit_tags)
             case Autocast():
                 tags = np.asarray(item.unit_tags, np.int64)
                 entry_points.toggle_autocast(
@@ -375,6 +384,27 @@ class Game:
             case Leave():
                 self.world.players[item.player]["left"] = 1
                 self._check_end()
+
+    def _look_at_once(self, player: int, tags: Sequence[int]) -> None:
+        """Lets those of a player's units that choose targets do so in the next loop.
+
+        An order makes a unit forget its target. Without one it looks on a schedule, but at once
+        after its target has died: so it is given a target that has died.
+        """
+        world = self.world
+        rows = self.rows_of(tags)
+        rows = rows[world.units["owner"][rows] == player]
+        kinds = rules.ability_rules()["kind"][world.orders["ability"][rows, 0]]
+        roams = np.isin(kinds, (ids.KIND_ATTACK, ids.KIND_PATROL))
+        roams &= world.orders["target"][rows, 0] != records.TARGET_UNIT
+        roams &= world.units["order_count"][rows] == 1
+        stands = world.units["order_count"][rows] == 0
+        kind = rules.unit_rules()[world.units["unit_type"][rows]]
+        armed = (kind["ground_damage"] > 0) | (kind["air_damage"] > 0)
+        stands &= (kind["worker"] == 0) & (kind["structure"] == 0)
+        forgetful = world.units["engaged"][rows] == 0
+        looks = forgetful & armed & (roams | stands)
+        world.units["engaged"][rows[looks]] = _DEAD_TAG
 
     def _log_error(self, command: UnitCommand, code: int) -> None:
         """Logs a refused command, as the kernels do; a full log takes no more."""

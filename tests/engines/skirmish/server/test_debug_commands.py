@@ -10,7 +10,7 @@ from starmill.engines.skirmish.server import (
     live_game,
     replay_playback,
 )
-from starmill.engines.skirmish.simulation import rules
+from starmill.engines.skirmish.simulation import game, rules
 from tests.factories import games
 
 
@@ -75,8 +75,15 @@ def test_a_replay_plays_the_changed_game_again(play):
     _apply(play, game_state=debug_pb2.god)
     _create(play, "SiegeTank", 2)
     _create(play, "Zergling", 6, owner=2)
-    play.step(300)
+    play.step(1)
+    tanks = tuple(int(tag) for tag in _units(play, "SiegeTank")["tag"])
+    attack = rules.ability_id("Attack_Attack")
+    for loop in range(1, 300):
+        goal = (50.0 + loop % 30, 70.0)
+        play.give([game.UnitCommand(1, attack, tanks, target_point=goal)])
+        play.step(1)
     recording = reader.read(play.replay())
+    assert [player.prompt for player in recording.players] == [True, False]
     again = replay_playback.ReplayPlayback(recording, 1)
     again.step(300)
     assert again.game.state_digest() == recording.end_digest

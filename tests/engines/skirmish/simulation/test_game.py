@@ -280,6 +280,39 @@ def test_bad_setups_are_refused() -> None:
         Game(maps.MAPS["Amber Basin"], (setup, setup), 1)
 
 
+def _damage_in_a_fight(command: str, period: int, *, prompt: bool) -> float:
+    """Returns what a bunker loses to marines beside it that are ordered every `period` loops."""
+    game = arena.new_game(away=1, prompt=prompt)
+    bunker = arena.put(game, "Bunker", 2, X + 12, Y)
+    marines = [arena.put(game, "Marine", 1, X + 5 + k, Y - 4) for k in range(6)]
+    arena.look(game)
+    point = (X + 30, Y - 4) if command == "Attack_Attack" else None
+    for _ in range(0, 80, period):
+        arena.command(game, 1, command, marines, point=point)
+        game.advance(period - 1)
+    return arena.unit(game, bunker, "health_max") - arena.unit(game, bunker, "health")
+
+
+@pytest.mark.parametrize("command", ["Attack_Attack", "Stop_Stop", "HoldPosition_Hold"])
+def test_units_of_prompt_players_fight_however_often_they_are_ordered(command) -> None:
+    once = _damage_in_a_fight(command, 80, prompt=True)
+    assert once > 100
+    for period in (1, 2, 5):
+        often = _damage_in_a_fight(command, period, prompt=True)
+        assert often == pytest.approx(once, abs=0.1 * once)
+    assert _damage_in_a_fight(command, 1, prompt=False) < 0.85 * once
+
+
+def test_workers_and_units_that_only_move_do_not_look_at_once() -> None:
+    game = arena.new_game(prompt=True)
+    worker = arena.put(game, "SCV", 1, X, Y)
+    marine = arena.put(game, "Marine", 1, X + 2, Y)
+    arena.command(game, 1, "Move_Move", [marine], point=(X + 5, Y))
+    arena.command(game, 1, "Stop_Stop", [worker])
+    assert arena.unit(game, worker, "engaged") == 0
+    assert arena.unit(game, marine, "engaged") == 0
+
+
 def test_a_record_of_inputs_plays_the_same_game_again() -> None:
     setups = (
         PlayerSetup(race_requested=2, race=2, start=1),
