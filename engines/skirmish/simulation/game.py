@@ -361,8 +361,7 @@ class Game:
                 self._log_error(item, action_results.ERROR)
             case UnitCommand():
                 entry_points.carry_out(self.world.state, _kernel_command(item))
-                if self.players[item.player - 1].prompt:
-                    self._look_at_once(item.player, item.unit_tags)
+                self._look_at_once(item.player, item.unit_tags)
             case Autocast():
                 tags = np.asarray(item.unit_tags, np.int64)
                 entry_points.toggle_autocast(
@@ -386,11 +385,13 @@ class Game:
                 self._check_end()
 
     def _look_at_once(self, player: int, tags: Sequence[int]) -> None:
-        """Lets those of a player's units that choose targets do so in the next loop.
+        """Lets those of a prompt player's units that choose targets do so in the next loop.
 
         An order makes a unit forget its target. Without one it looks on a schedule, but at once
         after its target has died: so it is given a target that has died.
         """
+        if not self.players[player - 1].prompt:
+            return
         world = self.world
         rows = self.rows_of(tags)
         rows = rows[world.units["owner"][rows] == player]
