@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from starmill.engines.skirmish.simulation import entry_points, records, rules
 from starmill.engines.skirmish.simulation.maps.game_map import GameMap
@@ -18,6 +19,13 @@ CREATE, KILL, SET, SWITCH = "create", "kill", "set", "switch"
 ENERGY, HEALTH, SHIELD = range(3)
 MAX_CREATED = 100  # units at a time
 RESOURCES = 5000  # that a cheat gives
+LEVELS = 3  # of an upgrade of weapons, armour or shields
+# A unit's field -> the field of its rules with the first level's upgrade; the others follow it.
+_LEVELS = {
+    "attack_level": "attack_up",
+    "armor_level": "armor_up",
+    "shield_level": "shield_up",
+}
 _STATISTICS = {ENERGY: "energy", HEALTH: "health", SHIELD: "shield"}
 _CREATE_NUMBERS, _SET_NUMBERS = 5, 3
 _MAX_TAG = 1 << 62  # arrays hold signed numbers
@@ -76,8 +84,11 @@ def _create(world: World, game_map: GameMap, numbers: Sequence[float]) -> None:
     left, bottom, right, top = game_map.playable
     x = min(max(float(numbers[2]), left), right - 1)
     y = min(max(float(numbers[3]), bottom), top - 1)
+    place = float(x), float(y)
     for _ in range(min(quantity, MAX_CREATED)):
-        entry_points.spawn(world.state, unit_type, owner, float(x), float(y), 1.0)
+        row = entry_points.spawn(world.state, unit_type, owner, *place, 1.0)
+        if row >= 0 and owner != records.OWNER_NEUTRAL:
+            _set_levels(world, np.array([row]))
 
 
 def _rows(world: World, tags: Sequence[float]) -> list[int]:
@@ -103,10 +114,36 @@ def _switch(world: World, player: int, state: int) -> None:
     if state == _SHOW_MAP:
         record["all_visible"] = 1 - record["all_visible"]
     elif state == _UPGRADES:
-        entry_points.grant_upgrades(world.state, player)
+        _grant_upgrades(world, player)
     elif state in _SWITCHES:
         record["cheats"] ^= _SWITCHES[state]
     if state in (_ALL_RESOURCES, _MINERALS):
         record["minerals"] += RESOURCES
     if state in (_ALL_RESOURCES, _VESPENE):
         record["vespene"] += RESOURCES
+
+
+def _grant_upgrades(world: World, player: int) -> None:
+    """Gives the player all upgrades that it could research: of levels, the next one."""
+    owned = world.upgrades[player]
+    before = owned.copy()
+    entry_points.grant_upgrades(world.state, player)
+    unit_rules = rules.unit_rules()
+    for first in np.unique([unit_rules[name] for name in _LEVELS.values()]):
+        for upgrade in range(first + 1, first + LEVELS) if first else ():
+            owned[upgrade] = before[upgrade - 1]
+    units = world.units
+    _set_levels(
+        world, np.flatnonzero((units["alive"] == 1) & (units["owner"] == player))
+    )
+
+
+def _set_levels(world: World, rows: NDArray[np.int64]) -> None:
+    """Sets the levels of players' units from their owners' upgrades."""
+    units = world.units
+    for field, name in _LEVELS.items():
+        first = rules.unit_rules()[name][units["unit_type"][rows]]
+        units[field][rows] = 0
+        for level in range(LEVELS):
+            owned = world.upgrades[units["owner"][rows], first + level]
+            units[field][rows[(first > 0) & (owned > 0)]] = level + 1

@@ -19,6 +19,7 @@ X, Y = arena.OPEN
 # The protocol's DebugGameState.
 SHOW_MAP, FOOD, FREE, ALL_RESOURCES, GOD, MINERALS, GAS = 1, 3, 4, 5, 6, 7, 8
 COOLDOWN, TECH_TREE, UPGRADES, FAST_BUILD = 9, 10, 11, 12
+INFANTRY_WEAPONS, STIMPACK = 7, 15  # ids of upgrades
 
 
 def _switch(game: Game, state: int, player: int = 1) -> None:
@@ -124,10 +125,50 @@ def test_free_things_need_neither_money_nor_technology_nor_supply() -> None:
     assert game.world.players["spent_minerals"][1] == 0
 
 
-def test_all_upgrades_at_once() -> None:
+def test_upgrades_are_given_level_by_level() -> None:
+    game = arena.new_game(home=3)
+    zealot = arena.put(game, "Zealot", 1, X, Y)
+    levels = ("attack_level", "armor_level", "shield_level")
+    for level in (1, 2, 3, 3):
+        _switch(game, UPGRADES)
+        assert [arena.unit(game, zealot, field) for field in levels] == [level] * 3
+    assert not game.world.upgrades[2].any()
+
+
+def test_upgrades_without_levels_are_given_at_once() -> None:
     game = arena.new_game()
     marine = arena.put(game, "Marine", 1, X, Y)
     _switch(game, UPGRADES)
-    assert arena.unit(game, marine, "attack_level") == 3
     assert arena.unit(game, marine, "health") == 55.0  # combat shield
-    assert not game.world.upgrades[2].any()
+    assert game.world.upgrades[1, STIMPACK] == 1
+
+
+def test_levels_that_were_researched_count_before_upgrades_are_given() -> None:
+    game = arena.new_game()
+    marine = arena.put(game, "Marine", 1, X, Y)
+    game.world.upgrades[1, INFANTRY_WEAPONS] = 1
+    _switch(game, UPGRADES)
+    assert arena.unit(game, marine, "attack_level") == 2
+    assert arena.unit(game, marine, "armor_level") == 1
+
+
+def test_created_units_have_their_owners_levels() -> None:
+    game = arena.new_game(home=1, away=3)
+    for _ in range(2):
+        _switch(game, UPGRADES)
+    _switch(game, UPGRADES, player=2)
+    for kind, owner in (("Marine", 1), ("Marine", 2), ("Zealot", 2), ("Medivac", 1)):
+        game.step([Cheat(1, CREATE, (rules.unit_id(kind), owner, X, Y, 1))])
+    found = {
+        (kind, owner): tuple(
+            arena.unit(game, arena.rows_of(game, kind, owner)[0], field)
+            for field in ("attack_level", "armor_level", "shield_level")
+        )
+        for kind, owner in (("Marine", 1), ("Marine", 2), ("Zealot", 2), ("Medivac", 1))
+    }
+    assert found == {
+        ("Marine", 1): (2, 2, 0),
+        ("Marine", 2): (1, 1, 0),
+        ("Zealot", 2): (1, 1, 1),
+        ("Medivac", 1): (0, 2, 0),
+    }
