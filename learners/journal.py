@@ -1,4 +1,4 @@
-"""The metrics of a run: a CSV, a picture of the curves, and what other tools show.
+"""The metrics of a run: a CSV, and what other tools show.
 
 In: a dict of numbers for each logged update. Out: files in the run's folder, and by choice
 TensorBoard events and a run of Weights & Biases. The CSV holds no times, so a run gives the
@@ -6,10 +6,8 @@ same bytes whether or not it was interrupted.
 """
 
 import csv
-import html
 import importlib
 import io
-import math
 import os
 import secrets
 import time
@@ -19,11 +17,7 @@ from typing import BinaryIO, Protocol
 
 from starmill.schema import errors, protobuf, shards, storage
 
-CSV, EVENTS, CURVES = (
-    "metrics.csv",
-    "events.out.tfevents.{number}.starmill",
-    "curves.svg",
-)
+CSV, EVENTS = "metrics.csv", "events.out.tfevents.{number}.starmill"
 # The CSV is always written, because a run that continues reads it.
 CSV_ONLY, TENSORBOARD, WANDB = "csv", "tensorboard", "wandb"
 LOGGERS = (CSV_ONLY, TENSORBOARD, WANDB)
@@ -78,11 +72,9 @@ class Journal:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Ends all writing and draws the curves."""
+        """Ends all writing."""
         for writer in self._writers:
             writer.close()
-        if self._rows:
-            (self._folder / CURVES).write_text(curves(self._rows), encoding="utf-8")
 
     def add(self, update: int, frames: int, metrics: Mapping[str, float]) -> None:
         """Writes one row: update, frames, then the metrics by name."""
@@ -181,49 +173,6 @@ class WandbWriter:
     def close(self) -> None:
         """Ends the run."""
         self._run.finish()
-
-
-def curves(rows: Sequence[Row], columns: int = 3) -> str:
-    """Returns an SVG with a small chart over frames for each metric."""
-    names = [n for n in rows[-1] if n not in ("update", "frames")]
-    width, height, gap = 300, 150, 34
-    lines = -(-len(names) // columns)
-    total = (columns * (width + gap) + gap, lines * (height + gap) + gap)
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{total[0]}" '
-        f'height="{total[1]}" font-family="sans-serif" font-size="11">',
-        '<rect width="100%" height="100%" fill="white"/>',
-    ]
-    for number, name in enumerate(names):
-        left = gap + number % columns * (width + gap)
-        top = gap + number // columns * (height + gap)
-        parts.append(_chart(rows, name, left, top, width, height))
-    return "\n".join([*parts, "</svg>", ""])
-
-
-def _chart(
-    rows: Sequence[Row], name: str, left: int, top: int, width: int, height: int
-) -> str:
-    points = [
-        (row["frames"], row[name])
-        for row in rows
-        if name in row and math.isfinite(row[name])
-    ]
-    if not points:
-        return ""
-    xs, ys = zip(*points, strict=True)
-    low, high = min(ys), max(ys)
-    wide, tall = max(max(xs), 1.0), (high - low) or 1.0
-    path = " ".join(
-        f"{left + x / wide * width:.1f},{top + height - (y - low) / tall * height:.1f}"
-        for x, y in points
-    )
-    return (
-        f'<rect x="{left}" y="{top}" width="{width}" height="{height}" fill="none" '
-        f'stroke="#bbb"/><text x="{left}" y="{top - 5}">{html.escape(name)}: '
-        f"{ys[0]:.4g} to {ys[-1]:.4g} (from {low:.4g} up to {high:.4g})</text>"
-        f'<polyline points="{path}" fill="none" stroke="#1f5fa8" stroke-width="1.5"/>'
-    )
 
 
 def _cells(row: Row, names: Sequence[str]) -> list[str]:

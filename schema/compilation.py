@@ -194,7 +194,11 @@ def _imports(name: str) -> frozenset[str]:
 
 @functools.cache  # once in a process
 def _say_so() -> None:
-    _LOG.info("compiling; this takes up to a minute, and the result is kept on disk")
+    # Where no program has set up logging, Python shows warnings only.
+    level = logging.INFO if _LOG.hasHandlers() else logging.WARNING
+    _LOG.log(
+        level, "compiling; this takes up to a minute, and the result is kept on disk"
+    )
 
 
 class _KernelLibrary(JITCodeLibrary):

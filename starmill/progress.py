@@ -73,6 +73,7 @@ class Progress(_Shown):
 
     label: the command's name.  total: when `done()` reaches this, all is done.
     unit: what is counted.  done: asked now and then; must be safe to call from a thread.
+    starting: what goes on until the first of them is done, instead of zero; empty to show zero.
     """
 
     def __init__(
@@ -82,9 +83,12 @@ class Progress(_Shown):
         unit: str,
         done: Callable[[], int],
         stream: TextIO | None = None,
+        *,
+        starting: str = "",
     ) -> None:
         super().__init__(stream)
         self._label, self._total, self._unit, self._done = label, total, unit, done
+        self._starting = starting
 
     def __enter__(self) -> Self:
         """Starts showing."""
@@ -92,7 +96,10 @@ class Progress(_Shown):
         return super().__enter__()
 
     def _now(self) -> str:
-        return self._text(min(self._done(), self._total))
+        done = self._done()
+        if self._starting and done == self._first:
+            return f"{self._label}  {self._starting}  {self._seconds():.0f} s"
+        return self._text(min(done, self._total))
 
     def _last(self) -> str:
         return self._text(self._total)

@@ -61,3 +61,21 @@ def test_waiting_counts_seconds_and_is_silent_when_soon_over(
         while stream.getvalue().count("\n") < 3:
             time.sleep(0.01)
     assert set(stream.getvalue().splitlines()) == {"skirmish  compiling  0 s"}
+
+
+def test_until_the_first_is_done_it_says_what_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(progress, "_PLAIN_SECONDS", 0.01)
+    stream, done = io.StringIO(), 0
+    with progress.Progress(
+        "train", 9, "frames", lambda: done, stream, starting="compiling"
+    ):
+        while stream.getvalue().count("\n") < 2:
+            time.sleep(0.01)
+        done = 3
+        while "3/9" not in stream.getvalue():
+            time.sleep(0.01)
+    lines = stream.getvalue().splitlines()
+    assert lines[0] == "train  compiling  0 s"
+    assert not any("0/9" in line for line in lines)

@@ -258,7 +258,13 @@ def _train(args: argparse.Namespace, resolved: Run, data: Dataset) -> training.S
     total = resolved.updates * resolved.frames_per_update
     bar: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
     if processes.is_writer():
-        bar = progress.Progress("train", total, "frames", lambda: frames_done)
+        bar = progress.Progress(
+            "train",
+            total,
+            "frames",
+            lambda: frames_done,
+            starting="reading data and compiling the network",
+        )
     with bar:
         return training.train(
             resolved,

@@ -1,4 +1,4 @@
-"""CSV, TensorBoard events and curves."""
+"""CSV and TensorBoard events."""
 
 import importlib
 import json
@@ -6,7 +6,6 @@ import os
 import struct
 import subprocess
 import sys
-import xml.etree.ElementTree as ElementTree
 
 import pytest
 
@@ -76,14 +75,6 @@ def test_tensorflow_reads_the_events(tmp_path):
     }
 
 
-def test_curves_are_a_picture_of_every_metric(tmp_path):
-    _write(tmp_path, [1, 2, 3])
-    tree = ElementTree.parse(tmp_path / journal.CURVES)
-    lines = [e for e in tree.iter() if e.tag.endswith("polyline")]
-    assert len(lines) == 2
-    assert len(lines[0].attrib["points"].split()) == 3
-
-
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of TensorBoard's imports
 def test_tensorboard_shows_the_metrics(tmp_path):
     reader = pytest.importorskip(
@@ -98,7 +89,7 @@ def test_tensorboard_shows_the_metrics(tmp_path):
 def test_csv_alone_writes_no_events(tmp_path):
     with journal.Journal(tmp_path, loggers=[journal.CSV_ONLY]) as notes:
         notes.add(1, 10, {"loss": 1.0})
-    assert {path.name for path in tmp_path.iterdir()} == {journal.CSV, journal.CURVES}
+    assert {path.name for path in tmp_path.iterdir()} == {journal.CSV}
 
 
 def test_an_unknown_logger_is_refused(tmp_path):

@@ -50,7 +50,7 @@ def test_a_run_leaves_what_it_should(cloned, data):
     assert runs.from_json(meta.run) == small_agents.run("bc")
     assert set(meta.sampler) == {"position", "options", "dataset"}
     names = {path.name for path in cloned.iterdir()}
-    assert {"run.json", "metrics.csv", "curves.svg", "checkpoints"} <= names
+    assert {"run.json", "metrics.csv", "checkpoints"} <= names
     rows = (cloned / "metrics.csv").read_text().splitlines()
     assert len(rows) == 1 + 6
 

@@ -37,6 +37,7 @@ from starmill.schema.compilation import kernel
 def scale(number):
     return {factor} * number
 """
+LOGGING = "import logging, sys; logging.basicConfig(level=sys.argv[1])\n"
 PROGRAM = """
 from starmill.rooms.near import caller
 print(caller.answer(), sum(caller.answer.stats.cache_hits.values()))
@@ -83,6 +84,27 @@ def test_an_edit_in_another_room_compiles_the_callers_again(tmp_path: Path) -> N
         assert _run(root) == (42, 1)  # unchanged: nothing is compiled
         _write(root, "rooms/far/callee.py", CALLEE.format(factor=3))
         assert _run(root) == (63, 0)
+
+
+def test_a_program_without_logging_says_that_it_compiles(tmp_path: Path) -> None:
+    said = []
+    for number, words in enumerate(
+        (["-c", PROGRAM], ["-c", LOGGING + PROGRAM, "WARNING"])
+    ):
+        root = tmp_path / str(number)
+        root.mkdir()
+        _package(root, "entry")
+        environment = {**os.environ, "PYTHONPATH": str(root)}
+        done = subprocess.run(
+            [sys.executable, *words],
+            cwd=root,
+            env=environment,
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        said.append(done.stderr.count("compiling; "))
+    assert said == [1, 0]
 
 
 def test_what_the_game_is_compiled_from() -> None:

@@ -125,7 +125,10 @@
 
   const SIDES = { 1: "--own", 2: "--ally", 3: "--neutral", 4: "--enemy" };
 
-  function rowsOfStep() { return current.rows.subarray(current.starts[step], current.starts[step + 1]); }
+  function rowsOfStep(t = step) { return current.rows.subarray(current.starts[t], current.starts[t + 1]); }
+
+  // Where the series of units have the unit of a row of step t.
+  const unitAt = (t, row) => rowsOfStep(t).find((i) => current.series["unit/row"][i] === row);
 
   function position(i) {
     return [atX(current.series["unit/x"][i] + 0.5), atY(current.series["unit/y"][i] + 0.5),
@@ -185,7 +188,7 @@
 
   const CELLS = 64;
   const HEATS = {
-    none: "none", places: "where own units stood", commands: "where commands pointed", losses: "where own units were lost",
+    none: "none", places: "where own units stood", targets: "what commands targeted", losses: "where own units were lost",
   };
 
   function heatCells(kind) {
@@ -198,10 +201,14 @@
     if (kind === "places")
       for (let i = 0; i < series["unit/x"].length; i++)
         if (series["unit/alliance"][i] === 1) add(series["unit/x"][i], series["unit/y"][i]);
-    if (kind === "commands")
+    if (kind === "targets")
       for (let t = 0; t < current.steps; t++) {
         const known = names.functions[series["action/function"][t]];
         if (known && known.args.includes("world")) add(...worldPoint(series["action/world"][t]));
+        if (known && known.args.includes("target_unit_tag")) {
+          const i = unitAt(t, series["action/target_unit_tag"][t]);
+          if (i !== undefined) add(series["unit/x"][i], series["unit/y"][i]);
+        }
       }
     return cells;
   }
@@ -288,7 +295,7 @@
   const typeName = (id) => names.unit_types[id] || (id > names.num_unit_types ? names.effects[id - names.num_unit_types] || "effect" : id);
 
   function unitName(row) {
-    const i = rowsOfStep().find((k) => current.series["unit/row"][k] === row);
+    const i = unitAt(step, row);
     return i === undefined ? `row ${row}` : typeName(current.series["unit/unit_type"][i]);
   }
 

@@ -164,7 +164,7 @@ def test_heat_maps_and_moments_change_the_map(browser, watched):
     open_page(browser, page.as_uri())
     script = "return document.getElementById('map').toDataURL()"
     pictures = {browser.execute_script(script)}
-    for kind in ("places", "commands"):
+    for kind in ("places", "targets"):
         browser.execute_script(
             "const s = document.getElementById('heat'); s.value = arguments[0]; s.onchange();",
             kind,

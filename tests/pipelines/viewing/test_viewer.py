@@ -6,14 +6,17 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 from starmill.pipelines.viewing import packing, viewer
 from starmill.pipelines.viewing.viewer import Game
+from starmill.schema import vocab
 from starmill.schema.settings import UNPLUGGED
 from tests.factories import records
 
 HOSTILE = "<img src=x onerror=document.title='hacked'></script><b>"
 
 
-def side(seed, number, **about):
+def side(seed, number, actions=None, **about):
     episode = records.episode(seed, steps=30, settings=UNPLUGGED)
+    for name, value in (actions or {}).items():
+        episode.arrays[f"action/{name}"][:] = value
     facts = {
         "id": f"x-{number}",
         "side": number,
@@ -96,3 +99,23 @@ def test_the_agents_choices_stand_beside_the_one_taken(browser, page_path):
     # The function that was taken is listed although it was not among the likeliest.
     rows = page.find_elements(By.CSS_SELECTOR, "#considered .choice")
     assert [("taken" in row.get_attribute("class")) for row in rows] == [False, True]
+
+
+@pytest.mark.browser
+def test_units_that_commands_targeted_are_on_the_heat_map(browser, tmp_path):
+    function = next(f for f in vocab.functions() if f.kind == "cmd_unit")
+    commands = {"function": function.id, "target_unit_tag": 0}
+    path = tmp_path / "games.html"
+    games = [Game(game_id="one", title="", sides=(side(1, 1, commands),))]
+    text = viewer.render(games, UNPLUGGED, title="", subtitle="")
+    path.write_text(text, "utf-8")
+    page = open_page(browser, path)
+    pictures = [
+        page.execute_script(
+            "const s = document.getElementById('heat'); s.value = arguments[0]; s.onchange();"
+            "return document.getElementById('map').toDataURL()",
+            kind,
+        )
+        for kind in ("none", "targets", "none")
+    ]
+    assert pictures[0] == pictures[2] != pictures[1]
