@@ -32,6 +32,9 @@ Carry = dict[str, Any]
 Metrics = dict[str, jax.Array]
 LossOutput = tuple[jax.Array, tuple[Carry, Metrics]]
 
+# The column of batches (`columns`) with values that replace those of a run's own critic.
+CRITIC_VALUES = "critic_values"
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AlgorithmConfig:

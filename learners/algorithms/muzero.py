@@ -7,6 +7,8 @@ latent model L predicts the others from the recorded actions:
 
 The first step has behaviour cloning's loss on all seven arguments. Later steps predict function
 and delay from h[k]. Every step predicts the value. The search (`search`) only happens when acting.
+Batches may bring values (`columns`), for example of models that did not see the game. They replace
+the targets of the value.
 Paper: sections "MuZero latent model" and "MuZero Supervised", appendix algorithm 5.
 Departs: value targets are not discounted, so that they agree with the paper's L_MSE.
 """
@@ -40,6 +42,7 @@ class Config(AlgorithmConfig):
             in runs of earlier versions, which read all steps up to there.
         target_period: updates between copies of the parameters to the target network.
         value_weight: of the value's loss, as in behaviour cloning with a value.
+        critic: the sha256 of values that replace the targets; empty for the targets above.
     """
 
     rollout: int = 6
@@ -48,6 +51,7 @@ class Config(AlgorithmConfig):
     ahead: int = 0
     target_period: int = 100
     value_weight: float = 10.0
+    critic: str = ""
 
 
 def init(seed: int, config: Config, start: Params | None) -> tuple[Params, Carry]:
@@ -116,6 +120,8 @@ def still_alive(step_type: jax.Array) -> jax.Array:
 def _value_targets(
     carry: Carry, batch: Batch, alive: jax.Array, config: Config
 ) -> jax.Array:
+    if contract.CRITIC_VALUES in batch:
+        return batch[contract.CRITIC_VALUES]
     outcome = batch["outcome"].astype(jnp.float32)
     if not config.bootstrap:
         return outcome

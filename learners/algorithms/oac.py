@@ -34,10 +34,6 @@ from starmill.learners.networks import latents, layers, parameters, scoring
 from starmill.learners.networks.parameters import AnyNetwork, Params
 from starmill.learners.rollouts import Batch
 
-# The column of values that replace the critic's.
-VALUES = "critic_values"
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Config(AlgorithmConfig):
     """How the advantages are made. Defaults are the paper's.
@@ -192,7 +188,7 @@ def evaluate(
     # Of what neither does, the difference may not be a number.
     terms = jnp.where(theirs > layers.MASKED / 2, jnp.exp(theirs) * (theirs - ours), 0)
     step_type = batch["step_type"].T
-    values = batch.get(VALUES)
+    values = batch.get(contract.CRITIC_VALUES)
     if values is None:
         values = critic.value(vector).reshape(size, steps)
     evaluation = Evaluation(

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 from starmill.learners import columns
-from starmill.learners.algorithms import oac
+from starmill.learners.algorithms import contract
 from starmill.learners.critic import calibration, cross_fit, inputs
 from starmill.learners.critic.model import ModelConfig
 from starmill.schema import errors, storage
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
         seed=args.seed,
     )
     measured = calibration.measure(result.values, steps.outcome, steps.loop)
-    values = columns.of_dataset(data, {oac.VALUES: result.values})
+    values = columns.of_dataset(data, {contract.CRITIC_VALUES: result.values})
     columns.write(args.out, values)
     summary = {
         "dataset": data.reference,

@@ -189,6 +189,26 @@ def test_mzs_bootstraps_where_the_episode_goes_on():
     )
 
 
+def test_mzs_takes_values_of_another_critic():
+    """The value's loss has their squared errors in place of those from the outcome."""
+    run = small_agents.run("mzs").algorithm
+    params, carry = muzero.init(0, run, None)
+    batch = _batch("mzs", outcome=1)
+    values = np.full(batch["step_type"].shape, 0.25, np.float32)
+    with_values = {**batch, contract.CRITIC_VALUES: values}
+    measure = jax.jit(lambda batch: muzero.loss(params, carry, batch, None, run)[1][1])
+    losses = [
+        float(measure(each)["value_loss"])
+        for each in (
+            with_values,
+            {**batch, "outcome": values.astype(np.float32)},
+            batch,
+        )
+    ]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-6)
+    assert losses[0] != pytest.approx(losses[2], rel=1e-2)
+
+
 def test_mzs_targets_are_the_values_of_the_steps_ahead():
     """Each step by itself through the target network; the outcome where the episode ended."""
     run = dataclasses.replace(
