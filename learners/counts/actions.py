@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from starmill.learners import rollouts
 from starmill.learners.counts import states
+from starmill.learners.counts.spacing import SpacingCounter
 from starmill.schema import specs, vocab
 from starmill.schema.episode import LAST
 from starmill.schema.loader.batch_options import BatchOptions
@@ -31,8 +32,6 @@ BELOW, ODD_GROUND = 0.02, 0.03
 ELSEWHERE = 0.1
 # A floor of supply counts only for functions that use supply up in this share of their uses.
 USING_SUPPLY = 0.3
-# Functions with fewer uses say nothing about floors, ground and needs.
-ENOUGH = 50
 _STEPS, _LANES = 32, 8
 
 
@@ -85,6 +84,7 @@ class _Counter:
         self._energies = np.zeros((*types, states.ENERGIES))
         self._targets = np.zeros((*types, states.TARGETED))
         self._ground = np.zeros((functions, states.ground_features(len(planes)), 2))
+        self._spacing = SpacingCounter(functions)
         self._supply = np.zeros((functions, 2))
         self._banks: list[list[tuple[int, ...]]] = [[] for _ in range(functions)]
 
@@ -93,7 +93,7 @@ class _Counter:
         units = batch["units"][where][: batch["unit_count"][where]]
         function = int(batch["action/function"][where])
         types = np.clip(units[:, self._units["unit_type"]], 0, states.TYPES - 1)
-        own = units[:, self._units["alliance"]] == 1
+        own = units[:, self._units["alliance"]] == states.OWN
         finished = states.commanded(units, self._units) > 0
         self._uses[function] += 1
         race = int(batch["home_race_requested"][where])
@@ -150,15 +150,21 @@ class _Counter:
         away = np.abs(np.floor(places) - np.array([[row], [column]])).max(0)
         near = [bool((away <= distance).any()) for distance in states.NEAR]
         function = int(batch["action/function"][where])
+        types = np.clip(units[:, self._units["unit_type"]], 0, states.TYPES - 1)
+        own = (units[:, self._units["alliance"]] == states.OWN) & (
+            states.commanded(units, self._units) > 0
+        )
+        positions = units[:, [self._units["x"], self._units["y"]]]
+        self._spacing.add(function, (x, y), positions, types, own)
         features = np.array([*here, *around, *near], np.int64)
         self._ground[function, np.arange(len(features)), features] += 1
 
     def tables(self) -> Tables:
         """Returns what never or hardly ever occurs."""
-        enough = self._uses >= ENOUGH
+        enough = self._uses >= states.ENOUGH
         owned = self._owners >= (1 - EXCEPTIONS) * np.maximum(self._uses, 1)[:, None]
         ground = self._ground <= ODD_GROUND * self._ground.sum(-1, keepdims=True)
-        is_known = self._ground.sum(-1, keepdims=True) >= ENOUGH
+        is_known = self._ground.sum(-1, keepdims=True) >= states.ENOUGH
         tables = {
             "races": (self._races == 0) & (self._uses > 0)[:, None],
             "commanded": _bits(self._commanded),
@@ -167,6 +173,7 @@ class _Counter:
             "needed": owned & enough[:, None],
             "floors": self._floors(enough),
             "ground": (ground & is_known).reshape(self._functions, -1),
+            **self._spacing.tables(),
         }
         # A function that was never used says nothing about races.
         tables["races"] = tables["races"] | (self._uses == 0)[:, None]

@@ -21,6 +21,8 @@ ENERGIES, ENERGY_STEP = 4, 25
 TARGETED = 4
 # What a player spends: minerals, vespene and free supply.
 BANK = 3
+# Functions with fewer uses say nothing about floors, ground and needs.
+ENOUGH = 50
 # Distances, in cells, within which a target point is near a unit without orders.
 NEAR = (0, 1, 2)
 
@@ -74,6 +76,8 @@ def shapes(functions: int, planes: int) -> dict[str, tuple[int, ...]]:
     needed: 1 where an own, finished unit of the type is always there.
     floors: what the player has at least.
     ground: 1 where a feature of the target point's ground is never 0, and never 1.
+    apart: by type, how far target points are from units of the type (`spacing`).
+    near: by type, one more than how far target points are from an own unit of the type that they need.
     """
     by_type = (functions, TYPES)
     return {
@@ -84,4 +88,6 @@ def shapes(functions: int, planes: int) -> dict[str, tuple[int, ...]]:
         "needed": by_type,
         "floors": (functions, BANK),
         "ground": (functions, 2 * ground_features(planes)),
+        "apart": by_type,
+        "near": by_type,
     }

@@ -19,6 +19,7 @@ from flax import nnx
 
 from starmill.learners.counts import states
 from starmill.learners.networks import layers
+from starmill.learners.networks.compact.legal import Spacing
 from starmill.learners.networks.compact.unit_stream import Facts
 from starmill.schema import errors
 from starmill.schema.settings import ConverterSettings
@@ -65,6 +66,7 @@ class Scene(NamedTuple):
         planes: bool [F, side, side, planes].
         forbidden: bool [F, features, 2], the features of the ground that points must not have
             (`counts.states.ground_features`); None to allow all ground.
+        spacing: how far from units points must be; None for no such limits.
     """
 
     context: jax.Array
@@ -74,6 +76,7 @@ class Scene(NamedTuple):
     facts: Facts
     planes: jax.Array
     forbidden: jax.Array | None = None
+    spacing: Spacing | None = None
 
 
 class Aim(nnx.Module):
@@ -196,6 +199,8 @@ class Aim(nnx.Module):
         allowed = inside[..., 1, :, None] & inside[..., 0, None, :]
         if scene.forbidden is not None:
             legal = allowed & self._legal(scene.forbidden, patches, places, line)
+            if scene.spacing is not None:
+                legal &= _spaced(scene.spacing, scene.facts.places, line)
             some = legal.any((-2, -1), keepdims=True)
             allowed = jnp.where(some, legal, allowed)
         flat = allowed.reshape(*allowed.shape[:2], -1)
@@ -261,6 +266,24 @@ class Aim(nnx.Module):
             return empty.at[cells].max(kinds, mode="drop")
 
         return jax.vmap(draw)(flat, kinds).reshape(-1, side, side, _UNIT_PLANES)
+
+
+def _spaced(spacing: Spacing, places: jax.Array, line: jax.Array) -> jax.Array:
+    """Returns which offsets keep their distances to units, bool [F, N, rows, columns].
+
+    places: [F, U, 2], of the units; line: [F, N, 2, 2 * reach + 1], the cells that the offsets lead to.
+    """
+    # [F, N, 2, 2 * reach + 1, U]
+    away = jnp.abs(line[..., None] - places.swapaxes(1, 2)[:, None, :, None])
+
+    def reached(distance: jax.Array) -> jax.Array:
+        """Returns which cells have a unit nearer than its distance [F, U]."""
+        near = (away < distance[:, None, None, None]).astype(jnp.float32)
+        both = jnp.einsum("fncu,fnru->fnrc", near[:, :, 0], near[:, :, 1])
+        return both > 0.5
+
+    is_free = (spacing.near == 0).all(-1)[:, None, None, None]
+    return ~reached(spacing.apart) & (is_free | reached(spacing.near))
 
 
 def _spread(planes: jax.Array, distance: int) -> jax.Array:

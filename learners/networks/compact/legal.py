@@ -34,6 +34,18 @@ class Standing(NamedTuple):
     targets: jax.Array
 
 
+class Spacing(NamedTuple):
+    """How far from units target points are, in cells along the farther axis.
+
+    Attributes:
+        apart: [F, U], at least so far from each unit.
+        near: [F, U], less than so far from one of these units; where all are 0, anywhere.
+    """
+
+    apart: jax.Array
+    near: jax.Array
+
+
 class LegalActions(nnx.Module):
     """The tables, and the masks that follow from them."""
 
@@ -79,6 +91,14 @@ class LegalActions(nnx.Module):
         """Returns which features of the ground are forbidden, bool [F, features, 2]."""
         table = self._table("ground")[function] > 0.5
         return table.reshape(*function.shape, -1, 2)
+
+    def spacing(self, function: jax.Array, facts: Facts) -> Spacing:
+        """Returns how far from each unit target points of functions [F] are."""
+        kind = (function[:, None], facts.types)
+        apart, near = (self._table(name)[kind] for name in ("apart", "near"))
+        return Spacing(
+            jnp.where(facts.valid, apart, 0), jnp.where(facts.own, near, 0)
+        )
 
     def _table(self, name: str) -> jax.Array:
         return jax.lax.stop_gradient(self.tables[name][...])

@@ -272,6 +272,7 @@ class CompactPolicy(nnx.Module, Sampler[CompactLatent]):
             latent.facts,
             latent.planes,
             None if is_free else self.legal.ground(function),
+            None if is_free else self.legal.spacing(function, latent.facts),
         )
 
 

@@ -39,6 +39,16 @@ def _params(**changes):
     return parameters.with_counts(PARAMS, _tables(**changes))
 
 
+def _anchored(params):
+    """Returns parameters whose target points always have a unit as anchor."""
+    return jax.tree_util.tree_map_with_path(
+        lambda path, leaf: (
+            leaf - 100.0 if "no_anchor" in str(path) and leaf.ndim == 1 else leaf
+        ),
+        params,
+    )
+
+
 @jax.jit
 def _functions(params, frames):
     network = parameters.merge(params, LEGAL, SETTINGS)
@@ -182,7 +192,7 @@ def test_target_points_are_on_ground_that_was_used():
     """Only cells that are seen now, which are the left half of the map."""
     planes = [name for name, _ in aim.valued_planes(SETTINGS)]
     seen = planes.index("visibility_map")
-    params = _params(ground=_set((POINT, 2 * seen)))
+    params = _anchored(_params(ground=_set((POINT, 2 * seen))))
     frames = _units()
     visibility = np.zeros_like(frames["minimap_visibility_map"])
     visibility[:, :, : small_agents.SIDE // 2] = 2
@@ -202,8 +212,28 @@ def test_target_points_are_on_ground_that_was_used():
 
     keys = jax.random.split(jax.random.key(0), 40)
     shares = [share(play(key)) for key in keys]
-    # Points without an anchor are anywhere in their area.
-    assert np.mean(shares) > 0.8
+    assert np.mean(shares) == 1
+
+
+@pytest.mark.parametrize(
+    "table, value, distances", [("apart", 2.0, {2}), ("near", 2.0, {0, 1})]
+)
+def test_target_points_keep_their_distance_to_units(table, value, distances):
+    params = _anchored(_params(**{table: _set((POINT, 9), value)}))
+    frames = _units(unit_type=9, x=4, y=4)
+
+    @jax.jit
+    def play(key):
+        network = parameters.merge(params, LEGAL, SETTINGS)
+        latent = network.encode(frames)
+        function = jnp.full(8, POINT)
+        return network.policy.sample_rest(latent, function, function, key)["world"]
+
+    away = []
+    for key in jax.random.split(jax.random.key(0), 20):
+        y, x = np.divmod(np.asarray(play(key)), small_agents.SIDE)
+        away.append(np.maximum(abs(x - 4), abs(y - 4)))
+    assert set(np.concatenate(away).tolist()) == distances
 
 
 @pytest.fixture(scope="module")
