@@ -3,7 +3,8 @@
 In: the folder of a training run. Out: a `.agent` file; and from either of them, a `TrainedAgent`.
 The file is a zip of
 
-    meta.json    {"meta": the checkpoint's `Meta`, "arrays": the names of all parameters}
+    meta.json    {"meta": the checkpoint's `Meta`, "arrays": the names of all parameters,
+                 "equal": for those that are not stored, the name of a stored one with the same values}
     arrays/PATH  each parameter as .npy, floats in half precision
 
 without the optimizer and the critics' targets, and about a tenth of a checkpoint. Its bytes depend
@@ -33,7 +34,7 @@ _ARRAYS = "arrays/"
 # The earliest day that a zip can hold. The present time would change the file's hash.
 _DAY = (1980, 1, 1, 0, 0, 0)
 # What json raises on damaged bytes, and Python on values of other types.
-_DAMAGE = (KeyError, TypeError, ValueError, RecursionError)
+_DAMAGE = (AttributeError, KeyError, TypeError, ValueError, RecursionError)
 _KEPT = (f"{checkpoint.PARAMETERS}/", f"{checkpoint.BEHAVIOUR}/")
 
 
@@ -58,12 +59,21 @@ def pack(folder: Path, path: Path) -> None:
     """Writes the newest checkpoint of a run as one file, replacing the file if it exists."""
     meta, arrays = checkpoint.load(folder)
     names = sorted(name for name in arrays if name.startswith(_KEPT))
-    content = {"meta": dataclasses.asdict(meta), "arrays": names}
+    stored: dict[bytes, str] = {}
+    equal: dict[str, str] = {}
+    for name in names:
+        data = _npy(arrays[name], f"{folder}: {name}")
+        first = stored.setdefault(data, name)
+        if first != name:
+            equal[name] = first
+    content: dict[str, Any] = {"meta": dataclasses.asdict(meta), "arrays": names}
+    if equal:
+        content["equal"] = equal
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as file:
         _add(file, _META, json.dumps(content, indent=1, sort_keys=True).encode())
-        for name in names:
-            _add(file, _ARRAYS + name, _npy(arrays[name], f"{folder}: {name}"))
+        for data, name in stored.items():
+            _add(file, _ARRAYS + name, data)
     storage.write(str(path), buffer.getvalue())
 
 
@@ -74,9 +84,12 @@ def load(path: Path) -> tuple[Meta, Arrays]:
     members = npz.read_members(path)
     try:
         content = json.loads(members[_META])
+        equal = content.get("equal", {})
         # By this list and not by the zip's directory, which damage can shorten.
         arrays = {
-            name: _floats(members[_ARRAYS + name], f"{path}: {name!r:.100}")
+            name: _floats(
+                members[_ARRAYS + equal.get(name, name)], f"{path}: {name!r:.100}"
+            )
             for name in content["arrays"]
         }
         meta = checkpoint.checked_meta(content["meta"], path)

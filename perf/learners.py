@@ -6,6 +6,7 @@ and beside a plain transcription of the published architecture.
 `full` is only compiled, and the compiler reports its memory.
 """
 
+import dataclasses
 import subprocess
 import sys
 import tempfile
@@ -22,6 +23,7 @@ from perf.row import Row
 from starmill.learners import presets, rollouts, runs, splits
 from starmill.learners.learner import Learner
 from starmill.learners.networks import parameters
+from starmill.learners.networks.network import NetworkConfig
 from starmill.learners.networks.parameters import Params
 from starmill.learners.networks.published import loss, network, sizes
 from starmill.schema import assembly, codec, settings, shards
@@ -33,6 +35,25 @@ SETTINGS = settings.UNPLUGGED
 EPISODES, STEPS = 12, 96
 UPDATES, LITE_UPDATES = 12, 2
 LITE_FRAMES, LITE_TURNS, LITE_FLOOR = 32, 6, 1.5
+# The network that `tiny` had in the first release.
+FIRST_NETWORK = NetworkConfig(
+    vector=128,
+    vector_blocks=1,
+    unit=32,
+    unit_blocks=1,
+    unit_heads=1,
+    unit_hidden=64,
+    unit_points=16,
+    unit_orders=1,
+    plane_pool=4,
+    plane_patch=2,
+    plane_channels=(16, 32),
+    plane_blocks=1,
+    world_blocks=0,
+    scatter=8,
+    pointer=32,
+)
+FIRST_FLOOR, TURNS = 3.0, 5
 # An update must spend less than a tenth of its time waiting for its batch.
 MOST_WAITING = 0.10
 FULL_FRAMES = 32
@@ -43,7 +64,7 @@ def measure() -> list[Row]:
     """Returns the rows."""
     with tempfile.TemporaryDirectory() as folder:
         data = _dataset(Path(folder) / "data")
-        rows = _tiny(data, Path(folder) / "run")
+        rows = [*_tiny(data), *_tiny_beside_others(data)]
         rows += [_lite(data), _lite_beside_plain()]
         rows += [_host_memory(data, agent) for agent in ("bc", "mzs")]
     rows += _full()
@@ -77,7 +98,7 @@ def _dataset(folder: Path) -> dataset.Dataset:
     return dataset.open_dataset(str(folder))
 
 
-def _tiny(data: dataset.Dataset, folder: Path) -> list[Row]:
+def _tiny(data: dataset.Dataset) -> list[Row]:
     run = presets.run("bc", "tiny", SETTINGS)
     run = runs.replace(run, save_every=10**6 * run.log_every)
     learner = Learner(run)
@@ -108,6 +129,71 @@ def _tiny(data: dataset.Dataset, folder: Path) -> list[Row]:
         ),
         Row(name=f"bc tiny ({count:,} parameters)", unit="frames/s", ours=rate),
     ]
+
+
+def _tiny_beside_others(data: dataset.Dataset) -> list[Row]:
+    """`tiny` beside the network of the first release, and beside itself without legal actions.
+
+    They take turns on one batch and are measured by the CPU time of this process, since other
+    programs may be using the same cores.
+    """
+    preset = presets.run("bc", "tiny", SETTINGS)
+    networks = {
+        "tiny": preset.algorithm.network,
+        "first": FIRST_NETWORK,
+        "plain": dataclasses.replace(preset.algorithm.network, legal_actions=False),
+    }
+    updates, seconds = {}, {name: [] for name in networks}
+    for name, config in networks.items():
+        run = runs.replace(preset, network=config)
+        learner = Learner(run)
+        batch = rollouts.prepare(next(splits.batches(run, data)), SETTINGS)
+        updates[name] = _Updates(learner, learner.init(), learner.put([batch]))
+        updates[name].run()
+    for _ in range(TURNS):
+        for name, each in updates.items():
+            began = time.process_time()
+            each.run()
+            seconds[name].append(time.process_time() - began)
+    frames = preset.frames_per_update
+    rates = {name: frames / min(times) for name, times in seconds.items()}
+    ratio = rates["tiny"] / rates["first"]
+    return [
+        Row(
+            name="bc tiny, an update",
+            unit="frames/CPU s",
+            ours=rates["tiny"],
+            peer=rates["first"],
+            peer_name="network of the first release",
+            ratio=ratio,
+            floor=FIRST_FLOOR,
+            ok=ratio >= FIRST_FLOOR,
+        ),
+        Row(
+            name="bc tiny, an update with legal actions",
+            unit="frames/CPU s",
+            ours=rates["tiny"],
+            peer=rates["plain"],
+            peer_name="without legal actions",
+            ratio=rates["tiny"] / rates["plain"],
+        ),
+    ]
+
+
+class _Updates:
+    """Updates of one learner with the same batch."""
+
+    def __init__(self, learner: Learner, state: Any, batches: Any) -> None:
+        self._learner, self._state, self._batches = learner, state, batches
+        self._number = 0
+
+    def run(self) -> None:
+        """Does one update and waits for it."""
+        self._number += 1
+        self._state, metrics = self._learner.update(
+            self._state, self._batches, self._number
+        )
+        jax.block_until_ready(metrics)
 
 
 def _lite(data: dataset.Dataset) -> Row:

@@ -34,6 +34,7 @@ from starmill.learners.networks import latents, layers, parameters, scoring
 from starmill.learners.networks.parameters import AnyNetwork, Params
 from starmill.learners.rollouts import Batch
 
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Config(AlgorithmConfig):
     """How the advantages are made. Defaults are the paper's.

@@ -2,6 +2,7 @@
 
 import hashlib
 import random
+import zipfile
 
 import jax
 import numpy as np
@@ -40,6 +41,17 @@ def test_parameters_are_the_run_s_to_half_precision(run_folder, file):
     for name in kept:
         assert arrays[name].dtype == full[name].dtype
         np.testing.assert_allclose(arrays[name], full[name], rtol=1e-3, atol=1e-6)
+
+
+def test_equal_arrays_are_stored_once(run_folder, file):
+    """An actor-critic's encoder is that of its behaviour policy."""
+    _, arrays = agent_file.load(file)
+    distinct = {
+        (array.shape, array.astype(np.float16).tobytes()) for array in arrays.values()
+    }
+    with zipfile.ZipFile(file) as members:
+        assert len(members.namelist()) == len(distinct) + 1
+    assert len(distinct) < len(arrays)
 
 
 def test_it_acts_as_its_parameters_say(file):

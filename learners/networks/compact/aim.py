@@ -273,7 +273,6 @@ def _spaced(spacing: Spacing, places: jax.Array, line: jax.Array) -> jax.Array:
 
     places: [F, U, 2], of the units; line: [F, N, 2, 2 * reach + 1], the cells that the offsets lead to.
     """
-    # [F, N, 2, 2 * reach + 1, U]
     away = jnp.abs(line[..., None] - places.swapaxes(1, 2)[:, None, :, None])
 
     def reached(distance: jax.Array) -> jax.Array:

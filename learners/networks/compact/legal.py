@@ -96,9 +96,7 @@ class LegalActions(nnx.Module):
         """Returns how far from each unit target points of functions [F] are."""
         kind = (function[:, None], facts.types)
         apart, near = (self._table(name)[kind] for name in ("apart", "near"))
-        return Spacing(
-            jnp.where(facts.valid, apart, 0), jnp.where(facts.own, near, 0)
-        )
+        return Spacing(jnp.where(facts.valid, apart, 0), jnp.where(facts.own, near, 0))
 
     def _table(self, name: str) -> jax.Array:
         return jax.lax.stop_gradient(self.tables[name][...])

@@ -48,7 +48,12 @@ def test_few_points_say_nothing():
 def test_points_need_the_type_that_is_always_nearest():
     """Type 7 is always within three cells, type 8 within nine; type 9 is not the player's."""
     points = [(10, 10), (13, 10), (10, 7)] * 40
-    units = [(10, 10, 7, True), (60, 60, 7, True), (19, 10, 8, True), (10, 10, 9, False)]
+    units = [
+        (10, 10, 7, True),
+        (60, 60, 7, True),
+        (19, 10, 8, True),
+        (10, 10, 9, False),
+    ]
     near = _counter(points, units).tables()["near"]
     assert near[FUNCTION, 7] == 3 + 1
     assert near.sum() == 3 + 1
@@ -75,6 +80,8 @@ def test_equals_a_slow_count():
     for kind, distances in nearest.items():
         assert len(distances) >= states.ENOUGH
         expected = max(
-            d for d in range(17) if sum(a < d for a in distances) <= 0.02 * len(distances)
+            d
+            for d in range(17)
+            if sum(a < d for a in distances) <= 0.02 * len(distances)
         )
         assert apart[kind] == expected

@@ -67,7 +67,9 @@ def runs_batch(run, part, look_up):
 
 
 def test_a_run_trains_heads_alone_and_uses_given_values(data, start, tmp_path):
-    values = columns.of_dataset(data, {contract.CRITIC_VALUES: np.full(data.steps, 0.25, "f4")})
+    values = columns.of_dataset(
+        data, {contract.CRITIC_VALUES: np.full(data.steps, 0.25, "f4")}
+    )
     path = tmp_path / "critic.npz"
     columns.write(path, values)
     run = small_agents.run("oac", critic=columns.digest(path), **FIELDS)
