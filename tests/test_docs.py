@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from starmill import cli
+from starmill.pipelines.inputs import packs
 from starmill.schema import settings
 from tests.conftest import ROOT
 from tests.factories import records
@@ -70,6 +71,19 @@ def test_documented_command_is_accepted(line):
     _, unknown = parser.parse_known_args(words[2:])
     # `generate` hands what it does not know on to Beam; nobody else may have unknown words.
     assert words[1] == "generate" or unknown == []
+
+
+def test_documented_passwords_are_accepted_where_workers_are_elsewhere():
+    on_clusters = [
+        shlex.split(line, comments=True)
+        for document in DOCUMENTS
+        for line in command_lines(document.read_text("utf-8"))
+        if "--runner=" in line and "--pack-password" in line
+    ]
+    assert on_clusters
+    for words in on_clusters:
+        password = words[words.index("--pack-password") + 1]
+        assert packs.password_source(password, is_local=False), password
 
 
 def test_the_documents_show_commands():
