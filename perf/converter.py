@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from perf import recorded
-from perf.row import Row
+from perf.row import Row, beside
 from starmill.converters import capture, episode, protos
 from starmill.converters.observation import Converter
 from starmill.schema.settings import ConverterSettings
@@ -168,15 +168,14 @@ def _measure(path: Path, work: Path) -> list[Row]:
         for statistic, milliseconds in STATISTICS.items():
             ours, peer = milliseconds(seconds), milliseconds(peers)
             rows.append(
-                Row(
-                    name=f"observation to arrays, {label}, {statistic} ({path.stem})",
-                    unit="ms",
-                    ours=ours,
-                    peer=peer,
-                    peer_name="pysc2 Features.transform_obs",
-                    ratio=peer / ours,
+                beside(
+                    f"observation to arrays, {label}, {statistic} ({path.stem})",
+                    "ms",
+                    ours,
+                    peer,
+                    "pysc2 Features.transform_obs",
                     floor=FLOOR,
-                    ok=peer / ours >= FLOOR,
+                    less_is_better=True,
                 )
             )
     rows += [

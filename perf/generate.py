@@ -23,7 +23,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from perf.row import Row
+from perf.row import Row, beside
 
 _GAMES = 4
 _ROUNDS = 2
@@ -158,35 +158,31 @@ def _rows(ours: dict, summary: dict, peer: dict, games: int, workers: int) -> li
     most = max(2.0, 100 * 2 / games)  # a pair is needed, even for a single replay
     loops = counters["game_loops_played"] / games
     return [
-        Row(
-            name="generate: episodes a minute",
-            unit="episodes/min",
-            ours=rate,
-            peer=peer_rate,
-            peer_name=name,
-            ratio=rate / peer_rate,
+        beside(
+            "generate: episodes a minute",
+            "episodes/min",
+            rate,
+            peer_rate,
+            name,
             floor=5.0,
-            ok=rate >= 5.0 * peer_rate,
         ),
-        Row(
-            name="generate: core seconds an episode, games included",
-            unit="s",
-            ours=cost,
-            peer=peer_cost,
-            peer_name=name,
-            ratio=peer_cost / cost,
+        beside(
+            "generate: core seconds an episode, games included",
+            "s",
+            cost,
+            peer_cost,
+            name,
             floor=5.0,
-            ok=peer_cost >= 5.0 * cost,
+            less_is_better=True,
         ),
-        Row(
-            name="generate: games started per 100 replays, worker and version",
-            unit="processes",
-            ours=starts,
-            peer=_PEER_STARTS,
-            peer_name="two new ones for each player",
-            ratio=_PEER_STARTS / starts,
+        beside(
+            "generate: games started per 100 replays, worker and version",
+            "processes",
+            starts,
+            _PEER_STARTS,
+            "two new ones for each player",
             floor=_PEER_STARTS / most,
-            ok=starts <= most,
+            less_is_better=True,
         ),
         Row(
             name="generate: game loops played per game",

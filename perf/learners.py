@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-from perf.row import Row
+from perf.row import Row, beside
 from starmill.learners import presets, rollouts, runs, splits
 from starmill.learners.learner import Learner
 from starmill.learners.networks import parameters
@@ -264,16 +264,13 @@ def _lite_beside_plain() -> Row:
             jax.block_until_ready(one(params, *step))
             seconds[name].append(time.process_time() - began)
     rates = {name: LITE_FRAMES / min(times) for name, times in seconds.items()}
-    ratio = rates["ours"] / rates["plain"]
-    return Row(
-        name=f"lite, loss and gradient of {LITE_FRAMES} frames",
-        unit="frames/CPU s",
-        ours=rates["ours"],
-        peer=rates["plain"],
-        peer_name="plain transcription",
-        ratio=ratio,
+    return beside(
+        f"lite, loss and gradient of {LITE_FRAMES} frames",
+        "frames/CPU s",
+        rates["ours"],
+        rates["plain"],
+        "plain transcription",
         floor=LITE_FLOOR,
-        ok=ratio >= LITE_FLOOR,
     )
 
 

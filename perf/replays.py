@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from perf import games
-from perf.row import Row
+from perf.row import Row, beside
 from starmill.converters import timing
 from starmill.engines.replays import replay_file
 from starmill.schema import selection
@@ -65,15 +65,8 @@ def _compared(
 ) -> Row:
     mine = len(files) / _cpu_seconds(ours, files)
     theirs = len(files) / _cpu_seconds(peer, files)
-    return Row(
-        name=f"{name} ({len(files)} files)",
-        unit=unit,
-        ours=mine,
-        peer=theirs,
-        peer_name=peer_name,
-        ratio=mine / theirs,
-        floor=floor,
-        ok=floor is None or mine / theirs >= floor,
+    return beside(
+        f"{name} ({len(files)} files)", unit, mine, theirs, peer_name, floor=floor
     )
 
 

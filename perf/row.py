@@ -21,3 +21,27 @@ class Row:
     ratio: float | None = None
     floor: float | None = None
     ok: bool = True
+
+
+def beside(
+    name: str,
+    unit: str,
+    ours: float,
+    peer: float,
+    peer_name: str,
+    *,
+    floor: float | None,
+    less_is_better: bool = False,
+) -> Row:
+    """Returns the row of a measurement beside a peer's, whose ratio must reach the floor."""
+    ratio = peer / ours if less_is_better else ours / peer
+    return Row(
+        name=name,
+        unit=unit,
+        ours=ours,
+        peer=peer,
+        peer_name=peer_name,
+        ratio=ratio,
+        floor=floor,
+        ok=floor is None or ratio >= floor,
+    )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from perf import converter, first_use, recorded
+from perf import converter, first_use, recorded, row
 from starmill.converters import capture, protos
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -47,3 +47,12 @@ def test_the_reader_is_what_no_extra_brings():
     packages = first_use.reader_packages()
     assert {"numpy", "numba", "llvmlite", "pyarrow", "zstandard", "fsspec"} <= packages
     assert not packages & {"apache-beam", "jax", "pysc2", "pytest"}
+
+
+def test_a_ratio_says_how_many_times_better_ours_is():
+    faster = row.beside("x", "steps/s", 30.0, 10.0, "peer", floor=3.0)
+    assert (faster.ratio, faster.ok) == (3.0, True)
+    assert not row.beside("x", "steps/s", 29.0, 10.0, "peer", floor=3.0).ok
+    smaller = row.beside("x", "MB", 2.0, 10.0, "peer", floor=5.0, less_is_better=True)
+    assert (smaller.ratio, smaller.ok) == (5.0, True)
+    assert row.beside("x", "MB", 20.0, 10.0, "peer", floor=None).ok
