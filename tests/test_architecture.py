@@ -16,6 +16,8 @@ from tests.conftest import ROOT
 FOLDERS = ("schema", "converters", "engines", "pipelines", "learners", "benchmark")
 PACKAGES = (*FOLDERS, "starmill/commands", "starmill/pages")
 MOST_LINES, MOST_MODULES = 500, 20
+# Names that say how a value came about, or nothing about it. `learners` is not checked.
+NO_NAMES = {"found", "chosen", "made", "got", "what", "who"}
 BAGS = {"utils", "util", "common", "helpers", "helper", "misc", "base"}
 # Files that a documented command writes.
 GENERATED = {"perf/results.json"}
@@ -86,6 +88,37 @@ def test_no_import_needs_a_suffix_to_be_told_apart() -> None:
             assert not (alias and suffix.search(alias)), f"{path}: {alias}"
             if module.startswith("starmill") and alias:
                 assert alias == name or alias[0] == "_", f"{path}: {name} as {alias}"
+
+
+def _variables(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    """Yields the variables and parameters that are bound, without the fields of records."""
+    fields = {
+        statement.target
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+        for statement in node.body
+        if isinstance(statement, ast.AnnAssign)
+    }
+    for node in ast.walk(tree):
+        match node:
+            case ast.arg(arg=name):
+                yield name, node.lineno
+            case ast.Name(id=name, ctx=ast.Store()) if node not in fields:
+                yield name, node.lineno
+
+
+def test_variables_are_nouns() -> None:
+    paths = [*_sources(), *_modules("tests", "perf")]
+    for path in paths:
+        if "learners" not in path.relative_to(ROOT).parts:
+            for name, line in _variables(ast.parse(path.read_text("utf-8"))):
+                assert name.strip("_") not in NO_NAMES, f"{path}:{line}: {name}"
+
+
+def test_the_check_of_variables_can_fail() -> None:
+    source = "class A:\n    what: str\n\ndef f(who):\n    found = 1\n"
+    names = [name for name, _ in _variables(ast.parse(source))]
+    assert names == ["who", "found"]
 
 
 def test_own_modules_are_imported_at_the_top() -> None:
