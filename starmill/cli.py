@@ -34,7 +34,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "skirmish": ("skirmish", "install or play the embedded game, or record a ladder"),
     "conformance": (
         "conformance",
-        "check what starmill assumes of the game, against the game given",
+        "check starmill's assumptions about the game against a given game",
     ),
     "download": ("download", "download replay packs from Blizzard's API"),
     "index": ("index", "index replays in a Parquet file, one row each"),

@@ -75,7 +75,7 @@ class Seat:
 
 
 class Relay:
-    """Passes a program's requests on to a game process; use it as a context.
+    """Passes a program's requests on to a game process. A context manager.
 
     Attributes:
         port: where the program connects, at the path /sc2api.

@@ -1,7 +1,7 @@
 """One observation, as the scripted specialists read it: units by owner and type, and money.
 
 In: an observation as the dataset holds it. Out: rows of units, their columns and places. Knows
-nothing of plans: what to do with it all is `specialists`' business.
+nothing of plans, which `specialists` makes.
 """
 
 from typing import Any

@@ -29,7 +29,7 @@ _LONGEST_ADDRESS = 100
 
 
 class ActingServers:
-    """Starts, watches and ends the processes; use it as a context.
+    """Starts, watches and ends the processes. A context manager.
 
     Attributes:
         addresses: of the trained agents, by contestant's name.

@@ -1,4 +1,4 @@
-"""Conformance: checks what starmill assumes of a game against the game that is given.
+"""Conformance: checks starmill's assumptions about the game against a given game.
 
 Enters: an installation, replays, and limits. Leaves: a `Report` that says of each assumption
 whether it held, with the first difference where it did not, and rates for the cost of a build.

@@ -63,7 +63,7 @@ class Outcome:
 
     @property
     def line(self) -> str:
-        """The game in one line, for people to read."""
+        """Returns the game as one line for people."""
         return (
             f"{self.map_name}: home {RACE_NAMES[self.races[0]]} {self.results[0]}, "
             f"away {RACE_NAMES[self.races[1]]} {self.results[1]}, {self.loops} loops"

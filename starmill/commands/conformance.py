@@ -1,4 +1,4 @@
-"""`starmill conformance`: checks what starmill assumes of the game against the game given."""
+"""`starmill conformance`: checks starmill's assumptions about the game against a given game."""
 
 import argparse
 import os
