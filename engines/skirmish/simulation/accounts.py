@@ -59,9 +59,9 @@ def count_made(w: State, owner: int, unit_type: int, sign: int) -> None:
 @kernel
 def count_upgrade(w: State, owner: int, ability: int) -> None:
     """Adds a finished upgrade to its owner's score. ability: what researched it."""
-    made = w.players[owner].made_value
-    made[CATEGORY_UPGRADE, 0] += w.ability_rules[ability].minerals
-    made[CATEGORY_UPGRADE, 1] += w.ability_rules[ability].vespene
+    values = w.players[owner].made_value
+    values[CATEGORY_UPGRADE, 0] += w.ability_rules[ability].minerals
+    values[CATEGORY_UPGRADE, 1] += w.ability_rules[ability].vespene
 
 
 @kernel

@@ -27,6 +27,7 @@ from starmill.engines.skirmish.simulation.units import (
     alert,
     distance,
     find,
+    follow_target,
     has_buff,
     is_enemy,
     kill,
@@ -362,11 +363,9 @@ def attack_order(w: State, row: int, may_chase: bool) -> bool:
     unit = w.units[row]
     order = w.orders[row, 0]
     if order.target == TARGET_UNIT:
-        target = find(w, order.target_tag)
+        target = follow_target(w, order)
         if target < 0:
             return True
-        order.x = w.units[target].x
-        order.y = w.units[target].y
         if can_see(w, row, target):
             return not fight(w, row, target, may_chase)
         return walk(w, row, order.x, order.y, 1.0)

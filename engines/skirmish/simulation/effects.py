@@ -44,6 +44,7 @@ from starmill.engines.skirmish.simulation.units import (
     alert,
     distance,
     find,
+    follow_target,
     has_buff,
     is_enemy,
     kill,
@@ -386,11 +387,9 @@ def spell_order(w: State, row: int) -> bool:
     target = -1
     room = 0.0
     if order.target == TARGET_UNIT:
-        target = find(w, order.target_tag)
+        target = follow_target(w, order)
         if target < 0:
             return True
-        order.x = w.units[target].x
-        order.y = w.units[target].y
         room = w.units[target].radius + unit.radius
     near = rule.spell == ids.SPELL_BLINK
     near = near or walk(w, row, order.x, order.y, rule.range + room)

@@ -62,6 +62,7 @@ from starmill.engines.skirmish.simulation.units import (
     distance,
     drop_order,
     find,
+    follow_target,
     has_buff,
     push_order,
     random_below,
@@ -159,11 +160,9 @@ def _move_order(w: State, row: int) -> bool:
     """Moves to a point, or follows a unit, for one loop. Returns True when the order is done."""
     order = w.orders[row, 0]
     if order.target == TARGET_UNIT:
-        target = find(w, order.target_tag)
+        target = follow_target(w, order)
         if target < 0:
             return True
-        order.x = w.units[target].x
-        order.y = w.units[target].y
         stop = w.units[target].radius + w.units[row].radius + FOLLOW_STOP
         walk(w, row, order.x, order.y, stop)
         return w.unit_rules[w.units[target].unit_type].speed <= 0.0 and (

@@ -334,6 +334,20 @@ def _resolve(w: State, row: int, command: Command) -> int:
 
 
 @kernel
+def _commanded(w: State, tag: int, command: Command) -> tuple[int, int, int]:
+    """Returns (row of a commanded unit, its specific ability or 0, SUCCESS or a refusal).
+
+    The ability is 0 if there is no such unit, if it is another player's, or if it cannot obey.
+    """
+    row = find(w, tag)
+    if row < 0:
+        return row, 0, action_results.SUCCESS
+    if w.units[row].owner != command.player:
+        return row, 0, action_results.YOU_CANT_CONTROL_THAT_UNIT
+    return row, _resolve(w, row, command), action_results.SUCCESS
+
+
+@kernel
 def carry_out(w: State, command: Command) -> int:
     """Carries out a player's command. Returns SUCCESS if at least one unit obeys.
 
@@ -344,11 +358,9 @@ def carry_out(w: State, command: Command) -> int:
     best, best_badness, best_ability = -1, NO_FIT, 0
     tags = command.unit_tags
     for k in range(tags.shape[0]):
-        row = find(w, tags[k])
-        if row >= 0 and w.units[row].owner != command.player:
-            code = action_results.YOU_CANT_CONTROL_THAT_UNIT
-            row = -1
-        own = _resolve(w, row, command) if row >= 0 else 0
+        row, own, refusal = _commanded(w, tags[k], command)
+        if refusal != action_results.SUCCESS:
+            code = refusal
         if own == 0:
             continue
         if w.ability_rules[own].kind == ids.KIND_ARCHON:
@@ -380,11 +392,9 @@ def command_error(w: State, command: Command) -> int:
     """Returns SUCCESS if at least one unit could obey the command now, or the last reason."""
     code = action_results.NOT_SUPPORTED
     for tag in command.unit_tags:
-        row = find(w, tag)
-        if row >= 0 and w.units[row].owner != command.player:
-            code = action_results.YOU_CANT_CONTROL_THAT_UNIT
-            row = -1
-        own = _resolve(w, row, command) if row >= 0 else 0
+        row, own, refusal = _commanded(w, tag, command)
+        if refusal != action_results.SUCCESS:
+            code = refusal
         if own == 0:
             continue
         if w.ability_rules[own].kind == ids.KIND_ARCHON:

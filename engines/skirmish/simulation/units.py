@@ -68,6 +68,16 @@ def find(w: State, tag: int) -> int:
 
 
 @kernel
+def follow_target(w: State, order: State) -> int:
+    """Moves an order's point to its target unit; returns the unit's row, or -1 if it is gone."""
+    target = find(w, order.target_tag)
+    if target >= 0:
+        order.x = w.units[target].x
+        order.y = w.units[target].y
+    return target
+
+
+@kernel
 def log_event(w: State, kind: int, row: int, other_tag: int) -> None:
     """Appends to the log of events. Once it is full, further events are dropped."""
     index = w.clock[EVENTS]
