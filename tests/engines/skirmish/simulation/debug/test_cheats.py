@@ -159,14 +159,14 @@ def test_created_units_have_their_owners_levels() -> None:
     _switch(game, UPGRADES, player=2)
     for kind, owner in (("Marine", 1), ("Marine", 2), ("Zealot", 2), ("Medivac", 1)):
         game.step([Cheat(1, CREATE, (rules.unit_id(kind), owner, X, Y, 1))])
-    found = {
+    levels = {
         (kind, owner): tuple(
             arena.unit(game, arena.rows_of(game, kind, owner)[0], field)
             for field in ("attack_level", "armor_level", "shield_level")
         )
         for kind, owner in (("Marine", 1), ("Marine", 2), ("Zealot", 2), ("Medivac", 1))
     }
-    assert found == {
+    assert levels == {
         ("Marine", 1): (2, 2, 0),
         ("Marine", 2): (1, 1, 0),
         ("Zealot", 2): (1, 1, 1),
