@@ -11,7 +11,7 @@ export UV_SYSTEM_CERTS := 1
 export UV_NATIVE_TLS := 1
 export PIP_NO_CACHE_DIR := 1
 
-.PHONY: setup reference burnysc2 clients test slow docs first-hour demo perf fuzz fuzz-server soak lint clean
+.PHONY: setup reference burnysc2 clients test slow docs first-hour demo perf fuzz fuzz-counts fuzz-server soak lint clean
 
 DEMO_GAMES ?= 12
 DEMO_FRAMES ?= 20000
@@ -88,13 +88,19 @@ demo: setup
 perf: setup
 	$(BIN)/python -m perf $(if $(ONLY),--only $(ONLY))
 
-# Attacks everything that is read, for a time; every input is a function of SEED and its number.
+# Attacks everything that is read, for a time, or COUNTS times (chunks=10000,tables=1000,...); every
+# input is a function of SEED and its number.
 fuzz: setup
-	$(BIN)/python -m tests.hostile.fuzz --minutes $(or $(MINUTES),10) --seed $(or $(SEED),0) $(if $(ONLY),--only $(ONLY))
+	$(BIN)/python -m tests.hostile.fuzz $(if $(COUNTS),--counts $(COUNTS),--minutes $(or $(MINUTES),10)) --seed $(or $(SEED),0) $(if $(ONLY),--only $(ONLY))
+
+# The numbers that docs/security.md promises, with the peak memory of each.
+fuzz-counts: setup
+	$(BIN)/python -m tests.hostile.fuzz --counts chunks=10000,tables=1000,manifests=1000,checkpoints=1000 --seed $(or $(SEED),0)
 
 clean:
 	rm -rf build dist site *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
 
-# Every runner, every accident, one digest; then faults of every kind, and endurance. About three hours.
+# Every runner, every accident, one digest; faults of every kind, and endurance. An hour on two idle
+# cores; three with FULL=1.
 soak: setup
-	$(BIN)/python -m tests.soak $(if $(ONLY),--only $(ONLY)) $(if $(GAMES),--games $(GAMES))
+	$(BIN)/python -m tests.soak $(if $(FULL),--full) $(if $(ONLY),--only $(ONLY)) $(if $(GAMES),--games $(GAMES))

@@ -33,6 +33,7 @@ from starmill.benchmark.tournaments import (
 )
 from starmill.benchmark.watching import evaluation_games
 from starmill.schema import errors
+from starmill.schema.archives import json_text
 from starmill.schema.game_constants import LOOPS_PER_MINUTE
 from starmill.schema.loader.dataset import Dataset
 from starmill.schema.settings import UNPLUGGED, ConverterSettings
@@ -257,7 +258,7 @@ def _swapped_pairs(plan: EvaluationPlan, done: Sequence[results.Result]) -> set[
 
 def _changed_rules(plan: EvaluationPlan, path: Path) -> set[str]:
     try:
-        before = json.loads(path.read_text("utf-8"))
+        before = json_text.parse(path.read_text("utf-8"))
         rules = {**before["config"], "maps": before["maps"]}
     except (ValueError, KeyError, TypeError) as error:
         raise errors.FormatError(

@@ -27,7 +27,7 @@ from starmill.learners.networks import parameters
 from starmill.learners.networks.parameters import Params
 from starmill.learners.runs import Run
 from starmill.schema import errors, storage
-from starmill.schema.archives import npz
+from starmill.schema.archives import json_text, npz
 
 _META = "meta.json"
 _ARRAYS = "arrays/"
@@ -83,7 +83,7 @@ def load(path: Path) -> tuple[Meta, Arrays]:
         return checkpoint.load(path)
     members = npz.read_members(path)
     try:
-        content = json.loads(members[_META])
+        content = json_text.parse(members[_META])
         equal = content.get("equal", {})
         # By this list and not by the zip's directory, which damage can shorten.
         arrays = {

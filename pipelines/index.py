@@ -207,7 +207,11 @@ def _join(folder: str, names: Sequence[str], file: object) -> int:
         group: list[pa.Table] = []
         for name in names:
             body = storage.read(storage.join(folder, name))
-            group.append(pq.read_table(io.BytesIO(body), schema=replay_index.SCHEMA))
+            group.append(
+                pq.read_table(
+                    pa.BufferReader(body), schema=replay_index.SCHEMA, use_threads=False
+                )
+            )
             if sum(table.num_rows for table in group) >= _ROWS_PER_GROUP:
                 rows += _write_group(writer, group)
                 group = []

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from starmill.schema import errors, manifest, storage
+from starmill.schema.archives import json_text
 from starmill.schema.manifest import Manifest
 
 # The registry is the first of these that exists, unless one is named.
@@ -114,7 +115,7 @@ def _entries(registry: str | None) -> dict[str, dict[str, str]]:
 
 def _read(path: Path) -> dict[str, dict[str, str]]:
     try:
-        content: Any = json.loads(path.read_text("utf-8"))
+        content: Any = json_text.parse(path.read_text("utf-8"))
     except FileNotFoundError as error:
         raise errors.ConfigError(f"registry {path}: there is no such file") from error
     except ValueError as error:

@@ -171,7 +171,11 @@ class Index:
             for group in range(file.num_row_groups):
                 stored = [name for name in columns if name in names]
                 rows = 0
-                for batch in file.iter_batches(_BATCH_ROWS, [group], stored):
+                # Arrow's threads can wait for each other, for ever, if a page is damaged.
+                batches = file.iter_batches(
+                    _BATCH_ROWS, [group], stored, use_threads=False
+                )
+                for batch in batches:
                     rows += batch.num_rows
                     yield _checked(_with_new_columns(batch, columns), self.url)
                 stated = file.metadata.row_group(group).num_rows

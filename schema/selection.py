@@ -9,13 +9,13 @@ split. Must not know how replays are read or played.
 import csv
 import dataclasses
 import hashlib
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import fsspec
 
 from starmill.schema import errors, game_constants
+from starmill.schema.archives import json_text
 from starmill.schema.reasons import MmrSource, RejectReason
 from starmill.schema.replay_row import ReplayRow
 
@@ -350,7 +350,7 @@ def load(reference: str) -> Selection:
     if reference in PRESETS:
         return PRESETS[reference]
     try:
-        data = json.loads(_read_text(reference))
+        data = json_text.parse(_read_text(reference))
     except (OSError, ValueError) as error:
         raise errors.ConfigError(
             f"selection {reference!r}: expected one of {sorted(PRESETS)} or a JSON file: "

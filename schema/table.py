@@ -200,8 +200,9 @@ def parse_table(
         rows: how many the table must have; None if that is not known.
     """
     try:
-        with open_parquet(io.BytesIO(data), schema, where, len(data), rows) as file:
-            content = file.read()
+        source = pyarrow.BufferReader(data)
+        with open_parquet(source, schema, where, len(data), rows) as file:
+            content = file.read(use_threads=False)
         content.validate(full=True)
         return plain_texts(content, schema, where)
     except UNREADABLE as error:
@@ -220,6 +221,9 @@ def open_parquet(
 
     Texts are read as dictionaries, so a long text that a small file repeats stays one text.
     `plain_texts` checks them and makes them texts again.
+
+    Read it with `use_threads=False`: Arrow's threads can wait for each other, for ever, if a
+    page is damaged.
 
     Args:
         source: the file: a path, or an object that can seek.

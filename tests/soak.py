@@ -1,42 +1,50 @@
-"""`make soak`: one digest over everything, and faults of every kind; three hours on two cores.
+"""`make soak`: one digest over everything, and faults of every kind; an hour on two idle cores.
 
-Builds the same dataset of 200 replays (three versions, some broken, some faulty by order) by
-every runner and through every accident, and compares the digests; then once more with a 10%
-chance of each misbehaviour. Each build has a temp folder of its own, in which nothing may
-be left, and no process that descends from it may be. Prints a line per build; exits 1
-if a digest differs, and at once if anything is left, lost or doubled. Then come the steps of
-`tests/endurance`: commands that are killed while they write and continued, disks that fill,
-signals, hostile requests, hundreds of games in one process. A step that needs what this machine
-does not allow (mounting a small disk) says so and is skipped.
+Builds the same dataset of 40 replays (three versions, some broken, some faulty by order) by every
+runner and through every accident, and compares the digests; then once more with a 10% chance of
+each misbehaviour. Each build has a temp folder of its own, in which nothing may be left, and no
+process that descends from it may be. Then come the steps of `tests/endurance`: commands that are
+killed while they write and continued, disks that fill, signals, hostile requests, hundreds of
+games in one process. The likeliest to fail come first.
 
-    python -m tests.soak [--games 200] [--only one,prism,...] [--keep DIR]
+A step that fails is told, and the others still run. A step that needs what this machine does not
+allow (mounting a small disk) says so and is skipped. A step that does not end within an hour has
+failed. At the end come a table of all steps and a yes or no; exit 1 for no. `--full` builds of 200
+replays and plays three times as many games, which takes about three hours.
+
+    python -m tests.soak [--full] [--games 40] [--only one,prism,...] [--keep DIR]
 """
 
 import argparse
 import collections
 import contextlib
+import functools
 import hashlib
 import json
 import os
+import resource
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow.parquet as pq
 
 from starmill.engines.skirmish import install, versions
 from starmill.engines.skirmish.server import faults
-from starmill.schema import table
+from starmill.schema import errors, table
 from tests.endurance import building, commands, matches, serving, signals, training
 from tests.factories import builds
 from tests.pipelines import disturb
 
 _FLINK_PORT = "8188"
 _GRACE_SECONDS = 60
+_GAMES, _FULL_GAMES = 40, 200
+_SERVED, _FULL_SERVED = 100, 300
+_SECONDS = 3600
 # What is faulty by order: these fail every time, so they are in every build's quarantine;
 # the next fail once, and leave no trace.
 _ALWAYS = ("crash", "stub", "short", "wrong_id")
@@ -81,20 +89,17 @@ class Soak:
         temp = self.folder / "tmp"
         temp.mkdir(exist_ok=True)
         done = builds.build(
-            replays, output, "--sc2", str(game), *more, during=during, TMPDIR=str(temp)
+            replays, output, "--sc2", str(game), *more, during=during, seconds=_SECONDS,
+            TMPDIR=str(temp),
+        )  # fmt: skip
+        assert done.returncode in codes, (
+            f"exit {done.returncode}, expected {codes}\n{done.stderr[-4000:]}"
         )
-        if done.returncode not in codes:
-            sys.stderr.write(done.stderr[-4000:])
-            raise SystemExit(
-                f"soak: {output.name}: exit {done.returncode}, expected {codes}"
-            )
         # Whatever was killed may need a moment to go.
         end = time.monotonic() + _GRACE_SECONDS
         while (left := _left_behind(temp)) and time.monotonic() < end:
             time.sleep(0.5)
-        if left:
-            sys.stderr.write(done.stderr[-4000:])
-            raise SystemExit(f"soak: {output.name}: left behind: {left}")
+        assert not left, f"left behind: {left}\n{done.stderr[-4000:]}"
 
     def one(self) -> Path:
         return self.build("one", "--workers", "1")
@@ -149,7 +154,7 @@ class Soak:
 
     def sigkill(self) -> Path:
         began = time.monotonic()
-        self._reference()
+        self.reference()
         # Kills fall within the time that a build takes.
         seconds = self._seconds or time.monotonic() - began
         shutil.rmtree(self.game / faults.STATE_DIR, ignore_errors=True)
@@ -160,13 +165,17 @@ class Soak:
         return building.opened_while_written(self.folder, self.ladder.files, self.game)
 
     def disk(self) -> str:
-        size_bytes = sum(path.stat().st_size for path in self._reference().iterdir())
+        """Builds on a disk that fills and is enlarged."""
+        size_bytes = sum(path.stat().st_size for path in self.reference().iterdir())
         shutil.rmtree(self.game / faults.STATE_DIR, ignore_errors=True)
-        return building.small_disk(
+        found = building.small_disk(
             self.folder, self.ladder.files, self.game, size_bytes, builds.digest
         )
+        expected = builds.digest(self.reference())
+        assert found == expected, f"{found}, undisturbed {expected}"
+        return f"{found} after a disk of {size_bytes // 2 >> 10} KB was full"
 
-    def _reference(self) -> Path:
+    def reference(self) -> Path:
         """Returns the build that nothing disturbed."""
         output = self.folder / "one"
         if not (output / "manifest.json").exists():
@@ -175,7 +184,7 @@ class Soak:
             self._seconds = time.monotonic() - began
         return output
 
-    def faults(self) -> None:
+    def faults(self) -> str:
         """A 10% chance of each misbehaviour: nothing lost, nothing doubled, none left."""
         game = self.folder / "faulty"
         install.install(game, versions.VERSIONS)
@@ -193,24 +202,23 @@ class Soak:
         rows = pq.read_table(output / table.QUARANTINE).to_pylist()
         result = _episodes(output)
         failed = [f"{row['replay_id']}-{row['player_id']}" for row in rows]
-        if sorted([*result, *failed]) != sorted(self._sides()):
-            raise SystemExit(
-                f"soak: faults: {len(result)} episodes and {len(failed)} failures are "
-                "not each side of each game once"
-            )
-        if nameless := [row for row in rows if not (row["reason"] and row["detail"])]:
-            raise SystemExit(f"soak: faults: no reason: {nameless[0]}")
-        clean = _episodes(self.folder / "one")
+        assert sorted([*result, *failed]) == sorted(self._sides()), (
+            f"{len(result)} episodes and {len(failed)} failures are not each side of each "
+            "game once"
+        )
+        nameless = [row for row in rows if not (row["reason"] and row["detail"])]
+        assert not nameless, f"no reason: {nameless[0]}"
+        clean = _episodes(self.reference())
         changed = [
             name for name in result if clean.get(name, result[name]) != result[name]
         ]
-        if changed:
-            raise SystemExit(f"soak: faults: other bytes than without: {changed}")
+        assert not changed, f"other bytes than without: {changed}"
+        compared = len(set(result) & set(clean))
+        assert compared, "no episode was built with and without faults"
         reasons = dict(collections.Counter(row["reason"] for row in rows).most_common())
-        print(
-            f"soak  faults  {len(result)} episodes, {len(rows)} left out: {reasons}; "
-            f"{len(set(result) & set(clean))} episodes compared",
-            flush=True,
+        return (
+            f"each side once: {len(result)} episodes, {len(rows)} left out: {reasons}; "
+            f"{compared} episodes compared"
         )
 
     def _sides(self) -> list[str]:
@@ -230,88 +238,129 @@ def _episodes(dataset: Path) -> dict[str, str]:
 def _left_behind(temp: Path) -> list[str]:
     """Returns what is in the temp folder, and processes that were given it."""
     mark = f"TMPDIR={temp}".encode()
-    names = [path.name for path in temp.iterdir()]
+    found = [path.name for path in temp.iterdir()]
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
             with contextlib.suppress(OSError):
                 if mark in (folder / "environ").read_bytes().split(b"\0"):
                     line = (folder / "cmdline").read_bytes().replace(b"\0", b" ")
-                    names.append(f"{folder.name} {line.decode(errors='replace')[:80]}")
-    return sorted(names)
+                    found.append(f"{folder.name} {line.decode(errors='replace')[:80]}")
+    return sorted(found)
 
 
-# Steps that need no dataset of the builds above. Each gets a folder of its own.
-STEPS: dict[str, Callable[[Path], str]] = {
-    "checkpoint": training.checkpoint_kills,
-    "train-disk": training.full_disk,
-    "ladder": matches.ladder,
-    "evaluate": matches.evaluate,
-    "signals": signals.signals,
-    "requests": serving.requests,
-    "memory": serving.memory,
-}
+class Step(NamedTuple):
+    """How a step went.
+
+    Attributes:
+        name: of the step.
+        word: "yes", "no" or "skipped".
+        seconds: of the clock.
+        cpu: seconds of this process and of those that it started and that have ended.
+        text: what was found.
+    """
+
+    name: str
+    word: str
+    seconds: float
+    cpu: float
+    text: str
+
+    def line(self) -> str:
+        """What the log says of the step."""
+        return (
+            f"soak  {self.name:<10} {self.word:<7} {self.seconds:7.1f} s "
+            f"{self.cpu:7.1f} CPU s  {self.text}"
+        )
 
 
-def _run(soak: Soak, ways, name: str, digests: dict[str, str]) -> str:
-    """Runs one step and returns what the log says of it."""
-    if name in STEPS:
-        return STEPS[name](soak.folder / "steps")
-    if name == "faults":
-        soak.faults()
-        return "each side once"
-    built = ways[name]()
-    digests[name] = built if isinstance(built, str) else builds.digest(built)
-    return digests[name]
+def _steps(soak: Soak, served: int) -> dict[str, Callable[[], Path | str]]:
+    """Every step by its name, the likeliest to fail first; builds return their folder."""
+    folder = soak.folder / "steps"
+    replays = soak.ladder.files
+    return {
+        "one": soak.one,
+        "sigkill": soak.sigkill,
+        "disk": soak.disk,
+        "interrupt": soak.interrupt,
+        "faults": soak.faults,
+        "checkpoint": functools.partial(training.checkpoint_kills, folder),
+        "train-disk": functools.partial(training.full_disk, folder),
+        "evaluate": functools.partial(matches.evaluate, folder),
+        "ladder": functools.partial(matches.ladder, folder),
+        "signals": functools.partial(signals.signals, folder, replays),
+        "worker": soak.worker,
+        "kills": soak.kills,
+        "opens": soak.opens,
+        "prism": soak.prism,
+        "flink": soak.flink,
+        "requests": functools.partial(serving.requests, folder),
+        "memory": functools.partial(serving.memory, folder, served),
+        "two": soak.two,
+        "order": soak.order,
+    }
+
+
+def _cpu_seconds() -> float:
+    kinds = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    usages = [resource.getrusage(kind) for kind in kinds]
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
+def _run(soak: Soak, name: str, step: Callable[[], Path | str]) -> Step:
+    """Runs one step. A build must have the digest of the one that nothing disturbed."""
+    began, cpu = time.monotonic(), _cpu_seconds()
+    word = "yes"
+    try:
+        built = step()
+        text = str(built)
+        if isinstance(built, Path):
+            text = builds.digest(built)
+            expected = builds.digest(soak.reference())
+            assert text == expected, f"{text}, undisturbed {expected}"
+    except commands.Skipped as reason:
+        word, text = "skipped", str(reason)
+    except (
+        AssertionError,
+        errors.StarmillError,
+        OSError,
+        subprocess.SubprocessError,
+    ) as error:
+        word, text = "no", f"{type(error).__name__}: {error}"
+    return Step(name, word, time.monotonic() - began, _cpu_seconds() - cpu, text)
 
 
 def main() -> int:
     """Runs the builds and steps asked for."""
     parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
-    parser.add_argument("--games", type=int, default=200)
+    parser.add_argument("--full", action="store_true")
+    parser.add_argument("--games", type=int)
     parser.add_argument("--only", default="")
     parser.add_argument("--keep", type=Path)
     args = parser.parse_args()
+    games = args.games or (_FULL_GAMES if args.full else _GAMES)
     folder = args.keep or Path(tempfile.mkdtemp(prefix="starmill-soak-"))
-    soak = Soak(folder, args.games)
-    ways: dict[str, Callable[[], Path | str]] = {
-        "one": soak.one,
-        "two": soak.two,
-        "order": soak.order,
-        "kills": soak.kills,
-        "worker": soak.worker,
-        "interrupt": soak.interrupt,
-        "sigkill": soak.sigkill,
-        "opens": soak.opens,
-        "disk": soak.disk,
-        "prism": soak.prism,
-        "flink": soak.flink,
-    }
-    every = [*ways, "faults", *STEPS]
-    choice = [name for name in args.only.split(",") if name] or every
-    if unknown := sorted(set(choice) - set(every)):
-        parser.error(f"unknown steps {unknown}; expected some of {every}")
-    digests, failed = {}, []
-    for name in choice:
-        began = time.monotonic()
-        try:
-            text = _run(soak, ways, name, digests)
-        except commands.Skipped as reason:
-            text = f"skipped: {reason}"
-        except AssertionError as error:
-            text = f"NO: {error}"
-            failed.append(name)
-        seconds = time.monotonic() - began
-        print(f"soak  {name:<10} {seconds:7.1f} s  {text}", flush=True)
+    soak = Soak(folder, games)
+    steps = _steps(soak, _FULL_SERVED if args.full else _SERVED)
+    chosen = [name for name in args.only.split(",") if name] or list(steps)
+    if unknown := sorted(set(chosen) - set(steps)):
+        parser.error(f"unknown steps {unknown}; expected some of {list(steps)}")
+    began = time.monotonic()
+    done = []
+    for name in chosen:
+        done.append(_run(soak, name, steps[name]))
+        print(done[-1].line(), flush=True)
     if not args.keep:
         shutil.rmtree(folder, ignore_errors=True)
-    if len(set(digests.values())) > 1:
-        print(f"soak: NO: {len(set(digests.values()))} digests")
-        return 1
-    if failed:
-        print(f"soak: NO: {', '.join(failed)}")
-        return 1
-    print(f"soak: yes: {len(digests)} builds, one digest; {len(choice)} steps")
-    return 0
+    print("\nsoak: summary")
+    for step in done:
+        print(step.line().splitlines()[0])
+    words = collections.Counter(step.word for step in done)
+    minutes, cpu = (time.monotonic() - began) / 60, sum(step.cpu for step in done) / 60
+    print(
+        f"soak: {'no' if words['no'] else 'yes'}: {words['yes']} steps held, {words['no']} "
+        f"did not, {words['skipped']} skipped; {minutes:.0f} minutes, {cpu:.0f} CPU minutes"
+    )
+    return 1 if words["no"] else 0
 
 
 if __name__ == "__main__":

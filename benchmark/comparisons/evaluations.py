@@ -5,7 +5,6 @@ same anchor and the same engine, and the page says so if they have not.
 """
 
 import collections
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from starmill.benchmark.ratings import results
 from starmill.benchmark.ratings.results import Result
 from starmill.benchmark.reports import report
 from starmill.schema import errors
+from starmill.schema.archives import json_text
 from starmill.schema.game_constants import LOOPS_PER_MINUTE
 
 # Numbers of `play` that are compared, with their digits.
@@ -77,7 +77,7 @@ def render(first: Path, second: Path) -> str:
 def _content(folder: Path) -> dict[str, Any]:
     path = folder / report.JSON
     try:
-        content: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        content: dict[str, Any] = json_text.parse(path.read_text("utf-8"))
         missing = [key for key in ("agents", "anchor", "order", "win_rate", "about", "play")
                    if key not in content]  # fmt: skip
     except (OSError, ValueError, TypeError) as error:

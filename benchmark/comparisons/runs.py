@@ -13,6 +13,7 @@ from starmill.benchmark.comparisons import page
 from starmill.benchmark.comparisons.page import Points, Sides
 from starmill.learners import journal, run_folder
 from starmill.schema import errors
+from starmill.schema.archives import json_text
 
 _AXES = ("update", "frames")
 # Points of a curve: more than a chart has pixels would only make the page large.
@@ -67,7 +68,7 @@ def _settings(folder: Path) -> dict[str, str]:
     """Returns the run's settings by their path in run.json."""
     path = folder / run_folder.RUN
     try:
-        content = json.loads(path.read_text("utf-8"))
+        content = json_text.parse(path.read_text("utf-8"))
     except (OSError, ValueError) as error:
         raise errors.FormatError(
             f"{path}: expected a run's settings as `starmill train` writes them, found {error}"

@@ -10,6 +10,7 @@ import csv
 import dataclasses
 import io
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -21,6 +22,8 @@ from starmill.schema import errors, storage
 FILE = "results.csv"  # in the folder of an evaluation
 REQUIRED = ("home", "away", "home_race", "away_race", "outcome")
 _OUTCOMES = {"1": 1, "+1": 1, "1.0": 1, "0": 0, "0.0": 0, "-0": 0, "-1": -1, "-1.0": -1}
+# A part of a path, on any system.
+_NAME = re.compile(r"[^/\\:\x00-\x1f]{1,240}")
 _SHOWN = 10  # problems listed before "and N more"
 
 
@@ -131,8 +134,23 @@ def read_results(path: Path) -> list[Result]:
         except ValueError as error:
             raise errors.FormatError(f"{path}: line {line}: {error}") from error
         text = {name: row[name] for name in COLUMNS if name not in _INTEGERS}
+        if problem := _path_problem(text["game"], text["replay"]):
+            raise errors.FormatError(f"{path}: line {line}: {problem}")
         out.append(Result(**{**text, **numbers}))  # type: ignore[arg-type]  # split by kind above
     return out
+
+
+def _path_problem(game: str, replay: str) -> str | None:
+    """Says what is wrong with a game's id or replay, which become names of files.
+
+    Whoever wrote the results must not choose files outside their folder.
+    """
+    if not _NAME.fullmatch(game) or game in (".", ".."):
+        return f"game: expected an id without slashes, found {_short(game)}"
+    parts = replay.split("/") if replay else []
+    if any(not _NAME.fullmatch(part) or part in (".", "..") for part in parts):
+        return f"replay: expected a path inside the folder, found {_short(replay)}"
+    return None
 
 
 def write_results(path: Path, rows: Iterable[Result]) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 
 from starmill.schema import errors, storage
 from starmill.schema.agent import Likely
+from starmill.schema.archives import json_text
 from starmill.schema.episode import Arrays
 
 FOLDER = "decisions"
@@ -122,7 +123,7 @@ def read(folder: Path, game: str) -> GameDecisions:
     if not path.is_file():
         return GameDecisions()
     try:
-        content = json.loads(path.read_text("utf-8"))
+        content = json_text.parse(path.read_text("utf-8"))
         if content["format"] != _FORMAT:
             raise errors.FormatError(
                 f"format {content['format']!r}, expected {_FORMAT}"

@@ -19,6 +19,7 @@ from typing import Any
 from starmill.benchmark.statistics.material import Material
 from starmill.benchmark.statistics.play_record import PlayRecord
 from starmill.schema import errors, storage
+from starmill.schema.archives import json_text
 
 FOLDER = "statistics"
 _FORMAT = 1
@@ -76,7 +77,7 @@ def read(folder: Path, game: str) -> GameStatistics | None:
     if not path.is_file():
         return None
     try:
-        return _parsed(json.loads(path.read_text("utf-8")))
+        return _parsed(json_text.parse(path.read_text("utf-8")))
     except (ValueError, KeyError, TypeError, errors.FormatError) as error:
         raise errors.FormatError(
             f"{path}: expected a game's statistics as `starmill evaluate` writes them, "

@@ -14,6 +14,7 @@ from starmill.benchmark.reports import report
 from starmill.benchmark.statistics import decisions
 from starmill.benchmark.statistics.decisions import DecisionLog, GameDecisions
 from starmill.engines.replays import replay_file
+from starmill.engines.replays.limits import DEFAULT_LIMITS
 from starmill.pipelines.viewing import playing, viewer
 from starmill.pipelines.viewing.viewer import Game
 from starmill.schema import errors, storage
@@ -54,6 +55,11 @@ def row(folder: Path, game: str) -> Result:
     )
 
 
+def replay_bytes(folder: Path, result: Result) -> bytes:
+    """Returns a game's replay; FormatError if it is no regular file, or larger than any replay."""
+    return storage.read(str(folder / result.replay), DEFAULT_LIMITS.file_bytes)
+
+
 def page_path(folder: Path, game: str) -> Path:
     """Returns where a game's page is."""
     return folder / report.WATCH_FOLDER / f"{game}.html"
@@ -85,7 +91,7 @@ def write_placeholders(folder: Path) -> None:
 def render(folder: Path, result: Result, player: playing.Player) -> str:
     """Returns the HTML of a game's page."""
     replay = folder / result.replay
-    data = replay.read_bytes()
+    data = replay_bytes(folder, result)
     logs = decisions.read(folder, result.game)
     home_side = _home_side(data, result, logs)
     watched = {

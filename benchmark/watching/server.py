@@ -7,6 +7,7 @@ Requests must name this machine: otherwise a web page elsewhere could let its ow
 read the games. Only known addresses are answered, so no path can lead to other files.
 """
 
+import contextlib
 import http.server
 import threading
 from collections.abc import Callable, Mapping
@@ -47,6 +48,8 @@ def open_server(pages: Pages, port: int = 0) -> http.server.ThreadingHTTPServer:
     class Handler(http.server.BaseHTTPRequestHandler):
         server_version = "starmill"
         sys_version = ""
+        # A client that sends or takes nothing for so long is dropped.
+        timeout = 60
 
         def do_GET(self) -> None:
             _answer(self, pages)
@@ -68,7 +71,11 @@ def _answer(request: http.server.BaseHTTPRequestHandler, pages: Pages) -> None:
     if host not in (HOST, "localhost"):
         request.send_error(403, "this server answers requests to 127.0.0.1 only")
         return
-    address = unquote(urlsplit(request.path).path)
+    try:
+        address = unquote(urlsplit(request.path).path)
+    except ValueError:
+        request.send_error(400)
+        return
     try:
         content = pages.get(address)
     except (errors.StarmillError, OSError) as error:
@@ -82,5 +89,7 @@ def _answer(request: http.server.BaseHTTPRequestHandler, pages: Pages) -> None:
     request.send_header("Content-Type", f"{kind}; charset=utf-8")
     request.send_header("Content-Length", str(len(content)))
     request.send_header("X-Content-Type-Options", "nosniff")
-    request.end_headers()
-    request.wfile.write(content)
+    # Browsers go away in the midst of a page; that is nobody's fault.
+    with contextlib.suppress(ConnectionError, TimeoutError):
+        request.end_headers()
+        request.wfile.write(content)

@@ -8,7 +8,6 @@ rows of a few hundred shards in memory. The process that starts the job reads th
 import collections
 import concurrent.futures
 import dataclasses
-import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -115,7 +114,11 @@ class _Rows:
     def episodes(self, target: Target, groups: Sequence[str]) -> Iterator[pa.Table]:
         """Yields the rows of the episode table in order, and keeps the others."""
         for _, data in _ahead(lambda g: storage.read(target.tables(g)), groups, 2):
-            rows = pq.read_table(io.BytesIO(data), page_checksum_verification=True)
+            rows = pq.read_table(
+                pa.BufferReader(data),
+                page_checksum_verification=True,
+                use_threads=False,
+            )
             for shard in json.loads(rows.schema.metadata[_KEY]):
                 self.names.append(shard["name"])
                 if shard["entry"]:

@@ -8,7 +8,6 @@ is finished is not joined again.
 import collections
 import dataclasses
 import hashlib
-import io
 import itertools
 import json
 from collections.abc import Iterable, Iterator, Sequence, Set
@@ -246,7 +245,9 @@ def read_shard_result(
     except errors.FormatError:
         return None
     try:
-        episodes = pq.read_table(io.BytesIO(data), page_checksum_verification=True)
+        episodes = pq.read_table(
+            pa.BufferReader(data), page_checksum_verification=True, use_threads=False
+        )
         content = json.loads(episodes.schema.metadata[_KEY])
         if inputs is not None and content["inputs"] != inputs:
             return None

@@ -137,7 +137,10 @@ class LazyTable:
         first: int,
     ) -> Iterator[Rows]:
         try:
-            for batch in file.iter_batches(_BATCH_ROWS, [group], list(names)):
+            batches = file.iter_batches(
+                _BATCH_ROWS, [group], list(names), use_threads=False
+            )
+            for batch in batches:
                 content = pyarrow.Table.from_batches([batch]).select(names)
                 content.validate(full=True)
                 content = table.plain_texts(content, table.EPISODE_SCHEMA, self.url)

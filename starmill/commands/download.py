@@ -1,7 +1,6 @@
 """`starmill download`: downloads replay packs from Blizzard's API."""
 
 import argparse
-import json
 import os
 import threading
 from pathlib import Path
@@ -9,6 +8,7 @@ from pathlib import Path
 from starmill import pack_options, progress
 from starmill.pipelines.inputs import blizzard, downloads
 from starmill.schema import errors
+from starmill.schema.archives import json_text
 from starmill.schema.card import BLIZZARD_LICENSE
 
 EXAMPLES = """\
@@ -146,7 +146,7 @@ def _file_values(path: Path) -> dict[str, object]:
             raise errors.ConfigError(
                 f"{path}: others can read it; run: chmod 600 {path}"
             )
-        data = json.loads(path.read_text("utf-8"))
+        data = json_text.parse(path.read_text("utf-8"))
     except OSError as error:
         raise errors.ConfigError(f"{path}: {error.strerror}") from error
     except ValueError as error:

@@ -21,6 +21,7 @@ from starmill.pipelines import cost, episode_maker, generate, local_runner, plan
 from starmill.pipelines.inputs import packs
 from starmill.pipelines.jobs import beam_options
 from starmill.schema import errors, selection
+from starmill.schema.archives import json_text
 from starmill.schema.card import BLIZZARD_LICENSE
 from starmill.schema.settings import UNPLUGGED, ConverterSettings
 
@@ -324,7 +325,7 @@ def _settings(path: str | None) -> ConverterSettings:
         return UNPLUGGED
     try:
         with open(path, encoding="utf-8") as file:  # noqa: PTH123  # one read
-            return ConverterSettings.from_json(json.load(file))
+            return ConverterSettings.from_json(json_text.parse(file.read()))
     except (OSError, ValueError) as error:
         raise errors.ConfigError(f"--settings {path}: {error}") from error
 

@@ -15,6 +15,7 @@ from starmill.benchmark.ratings import (
 )
 from starmill.benchmark.reports import page, report
 from starmill.schema import errors
+from starmill.schema.archives import json_text
 
 EXAMPLES = """\
   starmill rate results.csv
@@ -131,7 +132,7 @@ def _references(where: str) -> dict[str, float]:
         return references.BY_NAME[where]()
     path = Path(where)
     try:
-        data: Any = json.loads(path.read_text("utf-8"))
+        data: Any = json_text.parse(path.read_text("utf-8"))
     except OSError as error:
         raise errors.ConfigError(f"{path}: cannot be read: {error.strerror}") from error
     except ValueError as error:

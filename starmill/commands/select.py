@@ -6,6 +6,7 @@ import json
 
 from starmill.pipelines.planning import census
 from starmill.schema import errors, replay_index, selection
+from starmill.schema.archives import json_text
 
 EXAMPLES = """\
   starmill select index.parquet --selection unplugged
@@ -60,7 +61,7 @@ def changed(rules: selection.Selection, changes: list[str]) -> selection.Selecti
                 f"--set {change}: expected RULE=VALUE, like min_mmr=6000"
             )
         try:
-            values[name] = json.loads(text)
+            values[name] = json_text.parse(text)
         except ValueError:  # a bare word, like both
             values[name] = text
     if not values:

@@ -30,6 +30,7 @@ from starmill.learners.counts import step_weights
 from starmill.learners.networks import parameters
 from starmill.learners.runs import Run
 from starmill.schema import errors, storage
+from starmill.schema.archives import json_text
 from starmill.schema.loader import dataset
 from starmill.schema.loader.dataset import Dataset
 
@@ -290,7 +291,7 @@ def resolve(args: argparse.Namespace, data: Dataset) -> Run:
     resolved = presets.run(args.agent, args.preset, data.settings)
     if args.config:
         try:
-            changes = json.loads(args.config.read_text("utf-8"))
+            changes = json_text.parse(args.config.read_text("utf-8"))
         except (OSError, ValueError) as error:
             raise errors.ConfigError(f"{args.config}: {error}") from error
         merged = _over(resolved.to_json(), changes, str(args.config))

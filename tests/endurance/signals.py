@@ -4,20 +4,19 @@ import signal
 from pathlib import Path
 
 from tests.endurance import commands, matches, training
-from tests.factories import builds, short_games
+from tests.factories import builds
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
 # Early in its start, at its first work, and in the midst of it.
 _SECONDS = (2.0, 6.0, 12.0)
 
 
-def signals(folder: Path) -> str:
+def signals(folder: Path, replays: list[str]) -> str:
     """Sends each signal to each command after different times."""
-    replays = short_games.write_games(folder / "replays", 60, loops=220)
     ended = 0
     for number in _SIGNALS:
         for seconds in _SECONDS:
-            for name, line in _lines(folder, [str(path) for path in replays]).items():
+            for name, line in _lines(folder, replays).items():
                 temp = folder / "tmp" / f"{name}-{number}-{seconds:g}"
                 result = commands.run_and_kill(
                     line, temp, commands.after(seconds), number=number

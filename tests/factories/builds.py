@@ -58,9 +58,13 @@ def build(
     output: Path | str,
     *more: str,
     during: Callable[[subprocess.Popen], None] | None = None,
+    seconds: float | None = None,
     **environment: str,
 ) -> subprocess.CompletedProcess:
-    """Runs the command to its end; `during` may do things to it on a thread."""
+    """Runs the command to its end; `during` may do things to it on a thread.
+
+    A command that takes longer than `seconds` is killed with its group: TimeoutExpired.
+    """
     with subprocess.Popen(
         command(ladder, output, *more),
         stdout=subprocess.PIPE,
@@ -77,8 +81,14 @@ def build(
         if during is not None:
             thread = threading.Thread(target=during, args=(process,), daemon=True)
             thread.start()
-        out, err = process.communicate()
-        stop.set()
+        try:
+            out, err = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            raise
+        finally:
+            stop.set()
         if thread is not None:
             thread.join(30)
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)

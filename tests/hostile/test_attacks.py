@@ -62,15 +62,21 @@ def test_the_fuzzer_notices_what_is_no_error_of_ours(monkeypatch, tmp_path):
     monkeypatch.setattr(fuzz.faulthandler, "enable", lambda: None)
     # Other tests in this process may have used more than an attack may.
     monkeypatch.setattr(fuzz, "_peak", lambda: 0)
-    fuzz._attack("chunks", 0, 5, 1, 3600, pipe)
+    fuzz._attack("chunks", 0, pipe)
     logging.disable(logging.NOTSET)
     assert [word for word, _ in pipe.sent] == ["ready", "begin", "done", "end"]
     assert "ZeroDivisionError" in pipe.sent[2][1][3]
 
 
 class Pipe:
+    """Orders one turn of one input, number 5."""
+
     def __init__(self):
         self.sent = []
+        self.orders = [(5, 1, 3600), None]
+
+    def recv(self):
+        return self.orders.pop(0)
 
     def send(self, message):
         self.sent.append(message)

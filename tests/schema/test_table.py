@@ -1,5 +1,7 @@
 import contextlib
 import dataclasses
+import subprocess
+import sys
 
 import pyarrow
 import pyarrow.parquet as pq
@@ -137,3 +139,37 @@ def episode_rows(tmp_path, items) -> pyarrow.Table:
     rows = pq.read_table(f"{folder}/{table.EPISODES}")
     # Lists that were read have elements of another name.
     return rows.cast(table.EPISODE_SCHEMA)
+
+
+_COUNT_THREADS = """
+import os, sys
+from starmill.schema import errors, table
+data = sys.stdin.buffer.read()
+before = len(os.listdir("/proc/self/task"))
+for _ in range(3):
+    try:
+        table.parse_table(data, table.QUARANTINE_SCHEMA, "x")
+    except errors.FormatError:
+        print("refused")
+print(len(os.listdir("/proc/self/task")) - before, "threads")
+"""
+
+
+@pytest.mark.parametrize("is_damaged", [True, False])
+def test_tables_are_read_without_arrows_threads(is_damaged):
+    """These can wait for each other, for ever, if a page is damaged."""
+    rows = [
+        table.QuarantineRow(
+            replay_id="a" * 64, player_id=None, source="s", reason="x", detail="y"
+        )
+    ]
+    data = bytearray(table.to_parquet(table.quarantine_table(rows)))
+    if is_damaged:
+        data[4:60] = b"\xff" * 56  # the first page's header
+    lines = subprocess.run(
+        [sys.executable, "-c", _COUNT_THREADS],
+        input=bytes(data),
+        capture_output=True,
+        check=True,
+    ).stdout.decode().split("\n")  # fmt: skip
+    assert lines == ["refused"] * 3 * is_damaged + ["0 threads", ""]

@@ -22,6 +22,7 @@ from typing import Any
 from starmill.engines.skirmish.simulation import game
 from starmill.engines.skirmish.simulation.debug.cheats import Cheat
 from starmill.schema import errors
+from starmill.schema.archives import json_text
 
 # Loop, user id (player - 1), name and fields.
 Event = tuple[int, int, str, dict[str, Any]]
@@ -384,7 +385,7 @@ class EventReader:
 
     def _read_cheat(self, player: int, event: Mapping[str, Any]) -> game.Input:
         data = event["m_data"]
-        numbers = json.loads(data["m_arguments"])
+        numbers = json_text.parse(data["m_arguments"])
         return Cheat(
             player, data["m_verb"].decode(), tuple(_number(one) for one in numbers)
         )

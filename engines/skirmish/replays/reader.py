@@ -6,15 +6,14 @@ Must not know: how a game is played.
 """
 
 import dataclasses
-import io
-import json
 import struct
 import zlib
 from typing import Any
 
-import mpyq
 from s2protocol.decoders import CorruptedError, TruncatedError
 
+from starmill.engines.replays.archive import Archive
+from starmill.engines.replays.limits import DEFAULT_LIMITS
 from starmill.engines.skirmish.replays import (
     input_events,
     members,
@@ -23,10 +22,11 @@ from starmill.engines.skirmish.replays import (
 )
 from starmill.engines.skirmish.simulation import game, maps
 from starmill.schema import errors
+from starmill.schema.archives import json_text
 
 BROKEN = "broken"
 FOREIGN = "foreign"
-# What mpyq and s2protocol raise for damaged archives.
+# What s2protocol and Python raise for damaged members.
 DAMAGE = (
     *(AttributeError, EOFError, IndexError, KeyError, OSError, RuntimeError),
     *(TypeError, UnicodeDecodeError, ValueError, NotImplementedError),
@@ -80,30 +80,32 @@ class Summary:
     ours: bool
 
 
-def _archive(data: bytes) -> mpyq.MPQArchive:
+def _archive(data: bytes) -> Archive:
     try:
-        archive = mpyq.MPQArchive(io.BytesIO(data), listfile=False)
-        archive.header["user_data_header"]["content"]  # noqa: B018  # KeyError if absent
-    except DAMAGE as error:
+        archive = Archive(data, max_table_entries=DEFAULT_LIMITS.table_entries)
+    except errors.ReplayError as error:
         raise errors.ReplayError(
-            BROKEN, f"expected a replay archive: {error!r}"
+            BROKEN, f"expected a replay archive: {error.detail}"
         ) from error
+    if not archive.user_data:
+        raise errors.ReplayError(BROKEN, "expected a replay's header, found none")
     return archive
 
 
-def _member(archive: mpyq.MPQArchive, name: str) -> bytes:
+def _member(archive: Archive, name: str, most_bytes: int) -> bytes:
+    """Returns a member's content; it is never unpacked beyond the limit."""
     try:
-        content = archive.read_file(name)
-    except DAMAGE as error:
-        raise errors.ReplayError(BROKEN, f"{name}: {error!r}") from error
+        content = archive.read(name, most_bytes)
+    except errors.ReplayError as error:
+        raise errors.ReplayError(BROKEN, error.detail) from error
     if content is None:
         raise errors.ReplayError(BROKEN, f"expected a member {name}, found none")
-    return bytes(content)
+    return content
 
 
-def _json_member(archive: mpyq.MPQArchive, name: str) -> dict[str, Any]:
+def _json_member(archive: Archive, name: str) -> dict[str, Any]:
     try:
-        content = json.loads(_member(archive, name))
+        content = json_text.parse(_member(archive, name, DEFAULT_LIMITS.metadata_bytes))
     except ValueError as error:
         raise errors.ReplayError(BROKEN, f"{name}: {error}") from error
     if not isinstance(content, dict):
@@ -115,9 +117,8 @@ def summary(data: bytes) -> Summary:
     """Returns what metadata and header say; ReplayError if they cannot be read."""
     archive = _archive(data)
     metadata = _json_member(archive, "replay.gamemetadata.json")
-    content = archive.header["user_data_header"]["content"]
     try:
-        header = streams.PROTOCOL.decode_replay_header(content)
+        header = streams.PROTOCOL.decode_replay_header(archive.user_data)
         loops = int(header["m_elapsedGameLoops"])
     except DAMAGE as error:
         raise errors.ReplayError(BROKEN, f"header: {error!r}") from error
@@ -140,7 +141,7 @@ def read(data: bytes) -> Recording:
     inputs: dict[int, list[game.Input]] = {}
     reader = input_events.EventReader()
     try:
-        events = _member(archive, "replay.game.events")
+        events = _member(archive, "replay.game.events", DEFAULT_LIMITS.events_bytes)
         for event in streams.PROTOCOL.decode_replay_game_events(events):
             item = reader.read(event)
             if item is not None:

@@ -14,7 +14,6 @@ replay apply to live games too, as player 0 on attempt 1. Attempts are counted i
 
 import dataclasses
 import hashlib
-import json
 import os
 import subprocess
 import sys
@@ -25,6 +24,7 @@ from typing import Any, Protocol
 
 from starmill.engines.skirmish.server import alterations
 from starmill.schema import errors
+from starmill.schema.archives import json_text
 
 VARIABLE = "STARMILL_SKIRMISH_FAULTS"
 FILE_NAME = "faults.json"
@@ -151,7 +151,7 @@ class FaultInjector:
         else:
             return cls()
         try:
-            content = json.loads(text)
+            content = json_text.parse(text)
             rules = tuple(_rule(entry) for entry in content.get("rules", ()))
         except (ValueError, TypeError, AttributeError) as error:
             raise errors.ConfigError(f"{where}: {error}") from error

@@ -5,16 +5,16 @@ of Skirmish's maps; `maps` builds the terrain itself. Each map has a file of its
 there are files with the names of ladder maps, so that `SC2Env(map_name="Acropolis")` works.
 """
 
-import io
 import json
 from pathlib import PurePosixPath
 
-import mpyq
-
 from starmill.engines.replays import archive_writer
+from starmill.engines.replays.archive import Archive
+from starmill.engines.replays.limits import DEFAULT_LIMITS
 from starmill.engines.skirmish.replays import reader
 from starmill.engines.skirmish.simulation import maps
 from starmill.schema import errors
+from starmill.schema.archives import json_text
 
 MEMBER = "skirmish.map.json"
 
@@ -76,10 +76,10 @@ def _content(name: str) -> bytes:
 def map_of_data(data: bytes) -> maps.GameMap:
     """Returns the map that a file names; FormatError if it is not a map file of Skirmish."""
     try:
-        archive = mpyq.MPQArchive(io.BytesIO(data), listfile=False)
-        content = json.loads(archive.read_file(MEMBER) or b"null")
-        return maps.map_named(content["map"])
-    except reader.DAMAGE as error:
+        archive = Archive(data, max_table_entries=DEFAULT_LIMITS.table_entries)
+        member = archive.read(MEMBER, DEFAULT_LIMITS.metadata_bytes)
+        return maps.map_named(json_text.parse(member or b"null")["map"])
+    except (errors.ReplayError, *reader.DAMAGE) as error:
         raise errors.FormatError(
             f"map file: expected one of Skirmish, found damage or another game's: {error!r}"
         ) from error

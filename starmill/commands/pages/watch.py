@@ -175,7 +175,7 @@ def _serve_evaluation(
             lambda row: games.render(folder, row, player).encode(), row
         )
         pages[f"/{row.replay}"] = _maker(
-            lambda row: (folder / row.replay).read_bytes(), row
+            lambda row: games.replay_bytes(folder, row), row
         )
     return _serve(args, pages)
 

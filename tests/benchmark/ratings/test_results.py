@@ -140,3 +140,33 @@ def test_a_file_of_something_else_is_not_appended_to(tmp_path):
     with pytest.raises(errors.FormatError, match="not written by"):
         results.Store(path)
     assert not results.has_columns(path)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"game": "../../outside"},
+        {"game": "a/b"},
+        {"game": "/tmp/page"},
+        {"game": ".."},
+        {"game": "C:\\x"},
+        {"game": ""},
+        {"replay": "../../etc/passwd"},
+        {"replay": "/etc/passwd"},
+        {"replay": "replays/../../x"},
+        {"replay": "replays\\..\\x"},
+        {"replay": "file:///etc/passwd"},
+    ],
+)
+def test_results_cannot_name_files_outside_their_folder(tmp_path, changes):
+    """A game's id is the name of its page, and its replay is read and served."""
+    path = tmp_path / "results.csv"
+    results.write_results(path, [result(1), result(2, **changes)])
+    with pytest.raises(errors.FormatError, match="line 3: (game|replay): expected"):
+        results.read_results(path)
+
+
+def test_a_game_without_a_replay_is_read(tmp_path):
+    path = tmp_path / "results.csv"
+    results.write_results(path, [result(1, replay="")])
+    assert results.read_results(path) == [result(1, replay="")]

@@ -1,6 +1,8 @@
 """The server on loopback answers known addresses, to this machine's browsers alone."""
 
 import http.client
+import socket
+import struct
 import threading
 
 import pytest
@@ -21,7 +23,12 @@ def opened():
         raise errors.FormatError("the replay is damaged")
 
     pages = server.Pages(
-        {"/": lambda: page("list"), "/watch/a b.html": lambda: page("a"), "/bad": fail},
+        {
+            "/": lambda: page("list"),
+            "/watch/a b.html": lambda: page("a"),
+            "/bad": fail,
+            "/large": lambda: bytes(1 << 24),
+        },
         kept=1,
     )
     with server.open_server(pages) as running:
@@ -71,3 +78,22 @@ def test_what_cannot_be_made_says_why(opened):
 def test_a_port_in_use_is_named(opened):
     with pytest.raises(errors.ConfigError, match=f"--port {opened[0]}: cannot be"):
         server.open_server(server.Pages({}), opened[0])
+
+
+def test_what_is_no_address_is_refused(opened):
+    port, _ = opened
+    assert get(port, "http://[")[0] == 400
+
+
+def test_a_browser_that_goes_away_leaves_no_traceback(opened, capsys):
+    port, _ = opened
+    for _ in range(5):
+        with socket.create_connection((server.HOST, port)) as client:
+            linger = struct.pack("ii", 1, 0)  # closing resets the connection
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+            client.sendall(
+                f"GET /large HTTP/1.0\r\nHost: {server.HOST}:1\r\n\r\n".encode()
+            )
+            client.recv(1)
+    assert get(port, "/")[0] == 200
+    assert "Traceback" not in capsys.readouterr().err

@@ -1,5 +1,6 @@
 import pytest
 
+from starmill.engines.replays import archive_writer
 from starmill.engines.skirmish.server import map_files
 from starmill.engines.skirmish.simulation import maps
 from starmill.schema import errors
@@ -40,3 +41,10 @@ def test_the_maps_that_clients_tests_name_are_where_they_look_for_them():
 def test_a_map_file_that_is_not_ours_is_refused():
     with pytest.raises(errors.FormatError, match="expected one of Skirmish"):
         map_files.map_of_data(b"MPQ\x1a nonsense")
+
+
+@pytest.mark.parametrize("content", [b"[" * 100_000, bytes(1 << 26), b"[]", b"\xff"])
+def test_a_map_file_that_attacks_its_reader_is_refused(content):
+    data = archive_writer.write({map_files.MEMBER: content})
+    with pytest.raises(errors.FormatError, match="expected one of Skirmish"):
+        map_files.map_of_data(data)
