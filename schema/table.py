@@ -220,10 +220,8 @@ def open_parquet(
     """Returns an open Parquet file; FormatError unless it has this schema.
 
     Texts are read as dictionaries, so a long text that a small file repeats stays one text.
-    `plain_texts` checks them and makes them texts again.
-
-    Read it with `use_threads=False`: Arrow's threads can wait for each other, for ever, if a
-    page is damaged.
+    `plain_texts` checks them and makes them texts again. Read with `use_threads=False`: if a page
+    is damaged, Arrow's threads can wait for each other for ever.
 
     Args:
         source: the file: a path, or an object that can seek.
@@ -231,8 +229,7 @@ def open_parquet(
         where: the file's address, for messages.
         size_bytes: of the file.
         rows: how many the table must have; None if that is not known.
-        unique: columns of short texts of which each row has its own. A dictionary of them would
-            take more memory than the texts.
+        unique: columns of short texts that differ in each row: a dictionary would be larger.
     """
     metadata = pyarrow.parquet.read_metadata(source)
     names = metadata.schema.to_arrow_schema().names

@@ -65,7 +65,7 @@ def test_the_fuzzer_notices_what_is_no_error_of_ours(monkeypatch, tmp_path):
     fuzz._attack("chunks", 0, pipe)
     logging.disable(logging.NOTSET)
     assert [word for word, _ in pipe.sent] == ["ready", "begin", "done", "end"]
-    assert "ZeroDivisionError" in pipe.sent[2][1][3]
+    assert "ZeroDivisionError" in pipe.sent[2][1][4]
 
 
 class Pipe:
