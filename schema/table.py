@@ -219,9 +219,8 @@ def open_parquet(
 ) -> pyarrow.parquet.ParquetFile:
     """Returns an open Parquet file; FormatError unless it has this schema.
 
-    Texts are read as dictionaries, so a long text that a small file repeats stays one text.
-    `plain_texts` checks them and makes them texts again. Read with `use_threads=False`: if a page
-    is damaged, Arrow's threads can wait for each other for ever.
+    Texts are read as dictionaries, so a long text that a small file repeats stays one text;
+    `plain_texts` makes them texts again. Read with `use_threads=False`: Arrow's threads can hang.
 
     Args:
         source: the file: a path, or an object that can seek.
