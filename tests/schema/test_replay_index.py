@@ -29,7 +29,8 @@ def test_all_row_groups_are_read(index):
 def test_columns_shorter_than_their_row_group_are_an_error(index, monkeypatch):
     """A footer can state rows that the pages of a column do not have."""
 
-    def without_rows(self, size, groups, columns):
+    def without_rows(self, size, groups, columns, use_threads):
+        assert not use_threads
         return iter(())
 
     monkeypatch.setattr(pq.ParquetFile, "iter_batches", without_rows)
