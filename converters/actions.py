@@ -212,7 +212,7 @@ def fill_unit_tags(out: NDArray[Any], decoded: Decoded, limits: Limits) -> None:
 
 
 def _numbers(action: Mapping[str, Any], name: str) -> NDArray[np.int64]:
-    """Returns an argument's numbers, flat; ConverterError if it is none of int32."""
+    """Returns an argument's numbers, flat; ConverterError unless they are int32."""
     if name not in action:
         raise errors.ConverterError(
             f"action: expected the argument {name!r}, found {sorted(map(str, action))}"

@@ -3,7 +3,7 @@
 In: where something is, what it must be, and where it goes. Out: the same bytes there, each file
 compared with its sha256 after it arrived. A copy that was interrupted continues: complete files
 are kept, and a file that was arriving on this machine continues at its last byte. A dataset's
-manifest goes last, so an unfinished copy is no dataset. Nothing that exists is overwritten.
+manifest goes last, so an unfinished copy is not a dataset. Nothing that exists is overwritten.
 Must not know: what is in the files, or the game.
 """
 

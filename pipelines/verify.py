@@ -172,7 +172,9 @@ def _check_files(folder: str, content: manifest.Manifest) -> Iterator[Problem]:
         yield Problem(name, "is a file or folder that the manifest does not list")
     known = {*_TABLES, card.README, card.CROISSANT}
     for name in sorted({entry.name for entry in content.files} - known):
-        yield Problem(name, "is no file of a dataset, although the manifest lists it")
+        yield Problem(
+            name, "is not a file of a dataset, although the manifest lists it"
+        )
     for name in sorted({table.EPISODES, table.QUARANTINE} - listed):
         yield Problem(name, "is not listed in the manifest")
     for entry in content.files:
@@ -327,7 +329,7 @@ def _check_side(
     if row["player_id"] not in (1, 2):
         yield Problem(where, f"{name[:100]}: expected player 1 or 2")
     if row["reason"] not in reasons:
-        yield Problem(where, f"{name}: {row['reason']!r} is no reason")
+        yield Problem(where, f"{name}: {row['reason']!r} is not a reason")
 
 
 def _check_shard(

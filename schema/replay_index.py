@@ -131,7 +131,7 @@ def _encodable(row: ReplayRow) -> dict[str, Any]:
 def read_rows(index: str) -> Iterator[ReplayRow]:
     """Yields the rows of an index in order.
 
-    Raises ConfigError if there is no file at this path or URL, FormatError if it is no index.
+    Raises ConfigError if there is no file at this path or URL, FormatError if it is not an index.
     """
     for batch in read_batches(index, list(COLUMNS)):
         for values in batch.to_pylist():

@@ -26,7 +26,7 @@ UNSELECTED_DETAIL = "the selection leaves this side out"
 
 # Columns are read in pieces of so many bytes.
 _BUFFER_BYTES = 1 << 20
-# Longer texts are no names or sentences.
+# Longer texts are neither names nor sentences.
 MOST_TEXT_BYTES = 1 << 16
 # An id or a hash has at most 66 letters; Parquet adds its length, and headers to each page.
 _MOST_ID_BYTES, _MOST_PAGE_BYTES = 80, 1 << 16

@@ -217,7 +217,7 @@ def _attempt(referee: Referee, fixture: schedule.Fixture) -> Answer:
         return _Crash(f"AgentLost: {error}", retry=True)
     except (errors.AgentError, errors.ConverterError, errors.SpecError) as error:
         return _Crash(f"{type(error).__name__}: {error}", retry=False)
-    except DecodeError as error:  # the game sent bytes that are no message
+    except DecodeError as error:  # the game sent bytes that are not a message
         return _Crash(f"DecodeError: {error}", retry=True)
     except errors.StarmillError:
         raise

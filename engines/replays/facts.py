@@ -51,7 +51,7 @@ class Lobby(NamedTuple):
 
 
 def text(value: Any) -> str | None:
-    """Returns untrusted text, cut to 256 letters that UTF-8 can encode; None if it is none."""
+    """Returns untrusted text, cut to 256 letters that UTF-8 can encode; None for other values."""
     if isinstance(value, bytes):
         value = value[: 4 * _MAX_TEXT].decode("utf-8", "replace")
     if not isinstance(value, str):

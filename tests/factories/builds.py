@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @dataclasses.dataclass(frozen=True)
 class Ladder:
-    """A folder of replays. games: good ones. broken: files that are no replays."""
+    """A folder of replays. games: good ones. broken: files that are not replays."""
 
     folder: Path
     games: int

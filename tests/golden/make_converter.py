@@ -18,7 +18,7 @@ from tests.factories import odd_captures, random_captures
 HERE = Path(__file__).resolve().parent / "converter"
 RECORDER = HERE.parents[1] / "reference/record_converter.py"
 # Chosen for what they cover: every num_unit_features, with and without a virtual camera,
-# opponent features, agents' own actions, floats that are no numbers.
+# opponent features, agents' own actions, floats that are not numbers.
 SEEDS = {
     "tame": (0, 1, 2, 3, 5, 6, 8, 9),
     "wild": (12, 13, 14, 18),

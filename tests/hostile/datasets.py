@@ -110,7 +110,7 @@ def forged_parquet(data: bytes, rng: random.Random) -> bytes:
         other = pa.array([b"\xff\xfe"] * content.num_rows, pa.binary())
         return _parquet(content.set_column(place, column, other))
     if kind == 3:
-        # Texts, among them names of columns, that are no UTF-8.
+        # Texts, among them names of columns, that are not UTF-8.
         place = data.find(rng.choice(content.column_names).encode(), len(data) // 2)
         return data[:place] + b"\xff" + data[place + 1 :] if place > 0 else data
     rows = content.to_pylist() or [_row(content.schema)]
@@ -175,7 +175,7 @@ BOMBS = ("rows", "text", "offsets")
 
 
 def make_special(path: Path, kind: str) -> None:
-    """Puts something at a path that is no regular file."""
+    """Puts something at a path that is not a regular file."""
     path.unlink(missing_ok=True)
     if kind == "fifo":
         os.mkfifo(path)

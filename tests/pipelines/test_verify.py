@@ -188,7 +188,7 @@ def test_a_quarantine_that_makes_no_sense_is_found(folder):
     assert any("expected 0 rows, found 1" in text for text in problems(folder))
     rewrite(folder, table.QUARANTINE, lambda rows: rows, 1)
     reports = problems(folder)
-    assert any("is no reason" in text for text in reports)
+    assert any("is not a reason" in text for text in reports)
     assert any("among the episodes too" in text for text in reports)
 
 

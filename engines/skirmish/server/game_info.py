@@ -140,5 +140,5 @@ def _replay_info(summary: reader.Summary) -> sc2api_pb2.ResponseReplayInfo:
 
 
 def _race(code: str | None) -> Any:  # Any: the protobuf stubs ask for their own enum
-    """Returns the race id of a metadata code, NoRace if it is none."""
+    """Returns the race id of a metadata code, NoRace for other codes."""
     return RACE_ID_BY_CODE.get(code or "", 0)

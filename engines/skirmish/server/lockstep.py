@@ -159,7 +159,7 @@ class Peer:
     def wait_for(self, loop: int) -> bool:
         """Waits until `loop` is covered; False if the connection closes before that.
 
-        A message that is no announcement closes it too.
+        A message that is not an announcement closes it too.
         """
         while self.covered <= loop:
             message = self.receive()
