@@ -17,6 +17,7 @@ from starmill.engines.skirmish.observation.visible_units import View
 from starmill.engines.skirmish.simulation import (
     action_results,
     entry_points,
+    ids,
     records,
     rules,
 )
@@ -46,9 +47,7 @@ def response(
             continue
         row = int(rows[0])
         entry.unit_type_id = int(game.world.units["unit_type"][row])
-        abilities = game.available_abilities(
-            row, ignore_cost=request.ignore_resource_requirements
-        )
+        abilities = _abilities(game, row, request.ignore_resource_requirements)
         entry.abilities.extend(
             selection_panels.available(ability) for ability in abilities
         )
@@ -65,6 +64,37 @@ def response(
 
 def _rows(game: Game, tag: int) -> np.ndarray:
     return game.rows_of([tag]) if 0 < tag < _TAG_LIMIT else np.zeros(0, np.int64)
+
+
+def _abilities(game: Game, row: int, ignore_cost: bool) -> list[int]:
+    """Returns what the unit can do now: nothing to cancel, unload or return if it has nothing."""
+    unit, order = game.world.units[row], game.world.orders[row, 0]
+    table = rules.ability_rules()
+    work = (
+        int(table["kind"][order["ability"]]) if unit["order_count"] else ids.KIND_NONE
+    )
+    started = order["stage"] == records.STAGE_STARTED
+    changing = work == ids.KIND_HATCH or (
+        started and work in (ids.KIND_MORPH, ids.KIND_ARCHON)
+    )
+    if changing:
+        named = (rules.sources() == unit["unit_type"]).any(axis=1) & (
+            table["by_count"] > 0
+        )
+        allowed = (ids.KIND_CANCEL_MORPH, ids.KIND_RALLY)
+        usable = named & np.isin(table["kind"], allowed)
+        return [int(ability) for ability in np.flatnonzero(usable)]
+    pointless = {
+        ids.KIND_RETURN: unit["carry_minerals"] + unit["carry_vespene"] == 0,
+        ids.KIND_HALT: work != ids.KIND_BUILD or not started,
+        ids.KIND_CANCEL_LAST: unit["order_count"] == 0,
+        ids.KIND_CANCEL_MORPH: True,
+        ids.KIND_UNLOAD_ALL: unit["cargo_count"] == 0,
+        ids.KIND_UNLOAD_AT: unit["cargo_count"] == 0,
+        ids.KIND_UNLOAD_ONE: unit["cargo_count"] == 0,
+    }
+    abilities = game.available_abilities(row, ignore_cost=ignore_cost)
+    return [a for a in abilities if not pointless.get(int(table["kind"][a]), False)]
 
 
 def _placement(

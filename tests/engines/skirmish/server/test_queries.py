@@ -63,6 +63,68 @@ def test_only_own_units_tell_what_they_can_do():
     assert not enemy.abilities and not unknown.abilities and not huge.abilities
 
 
+def _abilities(game, row):
+    """Returns the names of what player 1's unit can do, whatever it costs."""
+    request = query_pb2.RequestQuery(ignore_resource_requirements=True)
+    request.abilities.add(unit_tag=arena.tag(game, row))
+    (answer,) = queries.response(game, 1, request).abilities
+    return {
+        name
+        for name in _NAMES
+        if rules.ability_id(name) in {a.ability_id for a in answer.abilities}
+    }
+
+
+_NAMES = (
+    *("Halt_TerranBuild", "Harvest_Return_SCV", "Harvest_Gather_SCV", "Cancel_Queue5"),
+    *("Cancel_MorphOrbital", "Train_SCV", "Rally_CommandCenter", "Lift_CommandCenter"),
+    *("Load_Bunker", "UnloadAll_Bunker", "UnloadUnit_Bunker"),
+)
+
+
+def test_workers_return_what_they_carry_and_halt_what_they_build():
+    game = arena.new_game()
+    arena.rich(game, 1)
+    scv = arena.put(game, "SCV", 1, *arena.OPEN)
+    assert _abilities(game, scv) == {"Harvest_Gather_SCV"}
+    game.world.units["carry_minerals"][scv] = 5
+    assert _abilities(game, scv) == {"Harvest_Gather_SCV", "Harvest_Return_SCV"}
+    game.world.units["carry_minerals"][scv] = 0
+    x, y = arena.OPEN
+    arena.command(game, 1, "Build_SupplyDepot", [scv], point=(x + 9, y))
+    assert "Halt_TerranBuild" not in _abilities(game, scv)
+    game.advance(100)
+    assert "Halt_TerranBuild" in _abilities(game, scv)
+
+
+def test_buildings_cancel_what_they_make_or_become():
+    game = arena.new_game()
+    arena.rich(game, 1)
+    hall = arena.rows_of(game, "CommandCenter", 1)[0]
+    idle = {"Train_SCV", "Rally_CommandCenter", "Lift_CommandCenter"}
+    assert _abilities(game, hall) == idle
+    arena.command(game, 1, "Train_SCV", [hall])
+    assert _abilities(game, hall) >= {"Train_SCV", "Cancel_Queue5"}
+    game.advance(300)
+    arena.put(game, "Barracks", 1, *arena.OPEN)
+    game.advance(1)
+    arena.command(game, 1, "Morph_OrbitalCommand", [hall])
+    game.advance(1)
+    assert _abilities(game, hall) == {"Cancel_MorphOrbital"}
+
+
+def test_only_a_carrier_with_passengers_unloads():
+    game = arena.new_game()
+    x, y = arena.OPEN
+    bunker = arena.put(game, "Bunker", 1, x + 0.5, y + 0.5)
+    marine = arena.put(game, "Marine", 1, x + 2.5, y)
+    assert _abilities(game, bunker) == {"Load_Bunker"}
+    arena.command(game, 1, "Load_Bunker", [bunker], target=marine)
+    game.advance(20)
+    unload = {"UnloadAll_Bunker", "UnloadUnit_Bunker"}
+    assert _abilities(game, bunker) == {"Load_Bunker"} | unload
+
+
 def test_placements_say_whether_a_building_fits():
     game = arena.new_game()
     arena.rich(game, 1)
