@@ -33,6 +33,7 @@ from starmill.schema import errors
 from starmill.schema.game_constants import PROTOSS, TERRAN, ZERG
 
 NO_TARGET = 0
+REVEAL_LOOPS = 224  # between two looks whether an enemy still has a town hall
 STALEMATE_LOOPS = 5376  # four minutes without income, production or destruction
 # What a ControlGroup does.
 RECALL, SET, APPEND, SET_AND_STEAL, APPEND_AND_STEAL = 1, 2, 3, 4, 5
@@ -55,6 +56,7 @@ class PlayerSetup:
             loses. One player can play alone then.
         prompt: whether an order makes the player's fighters look for a target at once. Others
             look within `combat.SEARCH_LOOPS`, so a client that orders every loop must be prompt.
+            Prompt players are also shown the buildings of an enemy without a town hall.
     """
 
     race_requested: int
@@ -277,7 +279,11 @@ class Game:
         before = self.loop
         while self.result is None and self.loop < before + loops:
             rest = before + loops - self.loop
+            if any(player.prompt for player in self.players):
+                rest = min(rest, REVEAL_LOOPS - self.loop % REVEAL_LOOPS)
             entry_points.advance(self.world.state, 1 if self.mini_game else rest)
+            if self.loop % REVEAL_LOOPS == 0 and self.map.melee:
+                self._reveal()
             self._check_end()
             if self.mini_game and not self.mini_game.after_loop():
                 self._end_mini_game()
@@ -406,6 +412,24 @@ class Game:
         forgetful = world.units["engaged"][rows] == 0
         looks = forgetful & armed & (roams | stands)
         world.units["engaged"][rows[looks]] = _DEAD_TAG
+
+    def _reveal(self) -> None:
+        """Lets prompt players remember all buildings of an enemy who has no town hall."""
+        units = self.world.units
+        rule = rules.unit_rules()[units["unit_type"]]
+        for number, setup in enumerate(self.players, start=1):
+            enemy = (units["alive"] == 1) & (units["owner"] == 3 - number)
+            if not setup.prompt or (enemy & (rule["town_hall"] == 1)).any():
+                continue
+            snapshots = self.world.snapshots[number]
+            known = snapshots["tag"][snapshots["alive"] == 1]
+            unseen = (units["seen"] & (1 << number) == 0) & ~np.isin(
+                units["tag"], known
+            )
+            standing = (rule["footprint"] > 0) & (units["flying"] == 0)
+            rows = np.flatnonzero(enemy & unseen & standing)
+            free = np.flatnonzero(snapshots["alive"] == 0)[: len(rows)]
+            snapshots[free] = units[rows[: len(free)]]
 
     def _log_error(self, command: UnitCommand, code: int) -> None:
         """Logs a refused command, as the kernels do; a full log takes no more."""

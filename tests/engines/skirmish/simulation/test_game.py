@@ -4,9 +4,10 @@ import math
 import pytest
 
 from starmill.engines.skirmish.players import bots, match
-from starmill.engines.skirmish.simulation import action_results, maps
+from starmill.engines.skirmish.simulation import action_results, entry_points, maps
 from starmill.engines.skirmish.simulation.game import (
     RECALL,
+    REVEAL_LOOPS,
     SET,
     SET_AND_STEAL,
     STALEMATE_LOOPS,
@@ -311,6 +312,48 @@ def test_workers_and_units_that_only_move_do_not_look_at_once() -> None:
     arena.command(game, 1, "Stop_Stop", [worker])
     assert arena.unit(game, worker, "engaged") == 0
     assert arena.unit(game, marine, "engaged") == 0
+
+
+def _remembered(game: Game, player: int) -> set[int]:
+    """Returns the rows of the enemy's units that the player remembers."""
+    snapshots = game.world.snapshots[player]
+    kept = (snapshots["alive"] == 1) & (snapshots["owner"] == 3 - player)
+    return {int(row) for row in game.rows_of(snapshots["tag"][kept])}
+
+
+def test_prompt_players_are_shown_the_buildings_of_an_enemy_without_a_town_hall() -> (
+    None
+):
+    game = arena.new_game(away=1, prompt=True)
+    barracks = arena.put(game, "Barracks", 2, X + 40.5, Y + 0.5)
+    arena.put(game, "BarracksFlying", 2, X + 40, Y + 9)
+    depot = arena.put(game, "SupplyDepot", 2, X + 46, Y)
+    beside = arena.put(game, "SupplyDepot", 2, X, Y)
+    arena.put(game, "Marine", 1, X + 3, Y)
+    hall = arena.rows_of(game, "CommandCenter", 2)[0]
+    game.advance(2 * REVEAL_LOOPS)
+    assert _remembered(game, 1) == set()
+    entry_points.kill(game.world.state, hall, -1)
+    game.advance(REVEAL_LOOPS)
+    assert _remembered(game, 1) == {barracks, depot}
+    assert arena.unit(game, beside, "seen") & 2
+    for row in arena.rows_of(game, "CommandCenter", 1):
+        entry_points.kill(game.world.state, row, -1)
+    game.advance(REVEAL_LOOPS)
+    assert _remembered(game, 2) == set()  # this player is not prompt
+
+
+def test_buildings_are_shown_however_the_game_is_played() -> None:
+    one, many = (arena.new_game(away=1, prompt=True) for _ in range(2))
+    for game in (one, many):
+        arena.put(game, "Barracks", 2, X + 40.5, Y + 0.5)
+        hall = arena.rows_of(game, "CommandCenter", 2)[0]
+        entry_points.kill(game.world.state, hall, -1)
+    one.advance(2 * REVEAL_LOOPS + 9)
+    for _ in range(2 * REVEAL_LOOPS + 9):
+        many.step()
+    assert _remembered(one, 1)
+    assert one.state_digest() == many.state_digest()
 
 
 def test_a_record_of_inputs_plays_the_same_game_again() -> None:
