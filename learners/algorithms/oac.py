@@ -192,13 +192,15 @@ def evaluate(
     values = batch.get(contract.CRITIC_VALUES)
     if values is None:
         values = critic.value(vector).reshape(size, steps)
+    # The masks of legal actions forbid a few recorded ones. Nothing is learned from them.
+    possible = log_mu > layers.MASKED / 2
     evaluation = Evaluation(
-        log_pi=log_pi,
-        log_mu=log_mu,
+        log_pi=jnp.where(possible, log_pi, 0.0),
+        log_mu=jnp.where(possible, log_mu, 0.0),
         values=values.T,
         rewards=rollouts.next_rewards(batch["reward"].T),
         discounts=rollouts.discounts(batch["action/delay"].T, step_type, gamma),
-        weight=rollouts.policy_weight(step_type),
+        weight=rollouts.policy_weight(step_type) * possible,
         divergence=rollouts.time_major(terms.sum(-1), size),
     )
     chex.assert_shape([*evaluation], (steps, size))

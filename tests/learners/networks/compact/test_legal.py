@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from starmill.learners import acting, agent_file, runs, training
-from starmill.learners.algorithms import contract
+from starmill.learners.algorithms import contract, oac
 from starmill.learners.counts import actions, states
 from starmill.learners.networks import parameters
 from starmill.learners.networks.compact import aim
@@ -234,6 +234,26 @@ def test_target_points_keep_their_distance_to_units(table, value, distances):
         y, x = np.divmod(np.asarray(play(key)), small_agents.SIDE)
         away.append(np.maximum(abs(x - 4), abs(y - 4)))
     assert set(np.concatenate(away).tolist()) == distances
+
+
+@pytest.mark.parametrize("agent", ["oac", "e-oac", "ppo"])
+def test_actor_critics_learn_nothing_from_illegal_actions(agent):
+    """A recorded function that no race uses in the counts has no weight."""
+    config = small_agents.run(agent, network=LEGAL).algorithm
+    batch = small_agents.batch(size=config.batch_size, steps=config.rollout)
+    batch["action/function"][:, 0] = POINT
+
+    @jax.jit
+    def evaluate(params):
+        return oac.evaluate(params, params, batch, config, 0.999)
+
+    everything = evaluate(PARAMS)
+    legal = evaluate(_params(races=_set(POINT)))
+    assert np.asarray(everything.weight[0]).any()
+    is_point = batch["action/function"].T == POINT
+    expected = np.where(is_point, 0.0, everything.weight)
+    np.testing.assert_array_equal(legal.weight, expected)
+    assert np.abs(legal.log_mu).max() < 1e3
 
 
 @pytest.fixture(scope="module")
