@@ -22,6 +22,7 @@ from starmill.engines.skirmish.simulation import (
     rules,
 )
 from starmill.engines.skirmish.simulation.game import Game
+from starmill.engines.skirmish.simulation.records import World
 
 _TAG_LIMIT = 1 << 62  # the game's arrays hold signed numbers
 _CELL = 2.0  # world units per cell of the coarse grid
@@ -110,6 +111,8 @@ def _placement(
     inside = 0.0 <= x < game.map.width and 0.0 <= y < game.map.height
     if not building or not inside:
         return action_results.CANT_BUILD_LOCATION_INVALID
+    if rules.ability_rules()["kind"][place.ability_id] == ids.KIND_WARP:
+        return _warp_in(game.world, player, int(x), int(y))
     code = int(entry_points.placement_error(game.world.state, player, building, x, y))
     rule = rules.unit_rules()[building]
     if code == action_results.SUCCESS and not rule["gas_mine"]:
@@ -117,6 +120,15 @@ def _placement(
         if _is_stood_on(view, size, _corner(size, x), _corner(size, y)):
             return action_results.CANT_BUILD_LOCATION_INVALID
     return code
+
+
+def _warp_in(world: World, player: int, column: int, line: int) -> int:
+    """Returns SUCCESS if units can be warped into a cell, as for the command."""
+    powered = world.pathable[line, column] and world.power[player, line, column]
+    built_on = world.occupied[line, column] & records.OCCUPIED_BUILT
+    if powered and not built_on:
+        return action_results.SUCCESS
+    return action_results.CANT_WARP_IN_THERE
 
 
 def _corner(size: int, centre: float) -> int:

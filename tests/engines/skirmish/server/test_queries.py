@@ -4,7 +4,7 @@ import pytest
 from starmill.converters.protos import query_pb2
 from starmill.engines.skirmish.server import queries
 from starmill.engines.skirmish.simulation import action_results, entry_points, rules
-from starmill.engines.skirmish.simulation.game import Game
+from starmill.engines.skirmish.simulation.game import Game, UnitCommand
 from tests.factories import arena
 
 
@@ -123,6 +123,33 @@ def test_only_a_carrier_with_passengers_unloads():
     game.advance(20)
     unload = {"UnloadAll_Bunker", "UnloadUnit_Bunker"}
     assert _abilities(game, bunker) == {"Load_Bunker"} | unload
+
+
+def test_places_for_warping_in_are_those_that_the_command_accepts():
+    game = arena.new_game(home=3)
+    arena.rich(game, 1)
+    x, y = arena.OPEN
+    arena.put(game, "Pylon", 1, x, y)
+    gate = arena.put(game, "WarpGate", 1, x + 4.5, y + 0.5)
+    game.world.units["powered"][gate] = 1
+    game.world.upgrades[1] = 1
+    game.advance(40)
+    arena.look(game)
+    warp = rules.ability_id("TrainWarp_Zealot")
+    request = query_pb2.RequestQuery()
+    places = [(x - 4 + k, y - 4 + j) for k in range(12) for j in range(12)]
+    for place in places:
+        asked = request.placements.add(ability_id=warp)
+        asked.target_pos.x, asked.target_pos.y = place
+    codes = [a.result for a in queries.response(game, 1, request).placements]
+    expected = [
+        game.command_error(
+            UnitCommand(1, warp, (arena.tag(game, gate),), target_point=place)
+        )
+        for place in places
+    ]
+    assert codes == expected
+    assert len(set(codes)) == 2
 
 
 def test_placements_say_whether_a_building_fits():
