@@ -168,12 +168,12 @@ class Soak:
         """Builds on a disk that fills and is enlarged."""
         size_bytes = sum(path.stat().st_size for path in self.reference().iterdir())
         shutil.rmtree(self.game / faults.STATE_DIR, ignore_errors=True)
-        found = building.small_disk(
+        digest = building.small_disk(
             self.folder, self.ladder.files, self.game, size_bytes, builds.digest
         )
         expected = builds.digest(self.reference())
-        assert found == expected, f"{found}, undisturbed {expected}"
-        return f"{found} after a disk of {size_bytes // 2 >> 10} KB was full"
+        assert digest == expected, f"{digest}, undisturbed {expected}"
+        return f"{digest} after a disk of {size_bytes // 2 >> 10} KB was full"
 
     def reference(self) -> Path:
         """Returns the build that nothing disturbed."""
@@ -238,14 +238,14 @@ def _episodes(dataset: Path) -> dict[str, str]:
 def _left_behind(temp: Path) -> list[str]:
     """Returns what is in the temp folder, and processes that were given it."""
     mark = f"TMPDIR={temp}".encode()
-    found = [path.name for path in temp.iterdir()]
+    names = [path.name for path in temp.iterdir()]
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
             with contextlib.suppress(OSError):
                 if mark in (folder / "environ").read_bytes().split(b"\0"):
                     line = (folder / "cmdline").read_bytes().replace(b"\0", b" ")
-                    found.append(f"{folder.name} {line.decode(errors='replace')[:80]}")
-    return sorted(found)
+                    names.append(f"{folder.name} {line.decode(errors='replace')[:80]}")
+    return sorted(names)
 
 
 class Step(NamedTuple):
@@ -341,12 +341,12 @@ def main() -> int:
     folder = args.keep or Path(tempfile.mkdtemp(prefix="starmill-soak-"))
     soak = Soak(folder, games)
     steps = _steps(soak, _FULL_SERVED if args.full else _SERVED)
-    chosen = [name for name in args.only.split(",") if name] or list(steps)
-    if unknown := sorted(set(chosen) - set(steps)):
+    selected = [name for name in args.only.split(",") if name] or list(steps)
+    if unknown := sorted(set(selected) - set(steps)):
         parser.error(f"unknown steps {unknown}; expected some of {list(steps)}")
     began = time.monotonic()
     done = []
-    for name in chosen:
+    for name in selected:
         done.append(_run(soak, name, steps[name]))
         print(done[-1].line(), flush=True)
     if not args.keep:

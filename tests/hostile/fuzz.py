@@ -332,13 +332,13 @@ class Attacker:
                 self._number, self._is_busy = self._number + 1, False
         return False
 
-    def _add(self, what: str) -> None:
+    def _add(self, text: str) -> None:
         again = (
             f"--only {self._name} --seed {self._seed} --first {self._number} --inputs 1"
         )
-        problem = f"python -m tests.hostile.fuzz {again}: {what}".rstrip()
-        self.outcome.problems.append(problem)
-        sys.stdout.write(problem + "\n")
+        text = f"python -m tests.hostile.fuzz {again}: {text}".rstrip()
+        self.outcome.problems.append(text)
+        sys.stdout.write(text + "\n")
         sys.stdout.flush()
 
     def close(self) -> None:
