@@ -18,6 +18,7 @@ from starmill.engines.pool import SKIRMISH, PoolConfig
 from starmill.pipelines import (
     claims,
     episode_maker,
+    extension,
     index,
     local_runner,
     output_folder,
@@ -33,11 +34,9 @@ from starmill.schema import (
     codec,
     errors,
     manifest,
-    registry,
     storage,
     table,
 )
-from starmill.schema.loader.lazy_table import read_episodes
 from starmill.schema.selection import Selection
 from starmill.version import __version__
 
@@ -60,7 +59,8 @@ class Request:
         pool: how games are started and reused.
         config: how replays are played.
         replays_per_shard: on average.
-        extend: reference of a dataset whose episodes are taken over; None: all are played.
+        extend: reference of a dataset whose episodes are taken over; None: all are played. The
+            dataset in the output itself gets an increment.
         password: where workers find that of encrypted packs.
         keep_work: whether the work folder stays when the dataset is finished.
     """
@@ -94,9 +94,28 @@ class Request:
         """Path or URL of the folder for unfinished work."""
         return self.work or storage.join(self.output, output_folder.WORK)
 
+    def growth(self) -> extension.Growth | None:
+        """Returns the dataset that gets an increment; None if a whole one is built.
+
+        Raises ConfigError if that dataset is of another kind.
+        """
+        growth = extension.find(self.extend, self.output, self.version)
+        if growth is not None:
+            extension.check_same(
+                growth,
+                extension.Facts(
+                    name=self.name,
+                    selection=self.selection.to_json(),
+                    settings=self.config.settings,
+                ),
+            )
+        return growth
+
     def job(self) -> dict[str, Any]:
         """Returns the facts that unfinished work must share to be continued."""
+        growth = self.growth()
         return {
+            **({"extends": growth.base.digest()} if growth else {}),
             "name": self.name,
             "version": self.version,
             "selection": self.selection.to_json(),
@@ -115,6 +134,7 @@ class Outcome:
     Attributes:
         plan: what was to be done.
         manifest: of the finished dataset.
+        episodes: that the build made; all of the dataset, or those of the increment.
         failed: reason -> selected sides that failed.
         examples: the first of them, with the reason as a sentence.
         unselected: sides of selected replays that the selection leaves out.
@@ -123,6 +143,7 @@ class Outcome:
 
     plan: plan.BuildPlan
     manifest: manifest.Manifest
+    episodes: int
     failed: Mapping[str, int]
     examples: tuple[table.QuarantineRow, ...]
     unselected: int
@@ -162,14 +183,27 @@ def prepare(request: Request, options: Sequence[str]) -> plan.BuildPlan:
     with work_folder.reported(f"{work}: cannot be written"):
         work_folder.claim(work, request.job())
     index_url = request.index or _index(request, options)
-    with work_folder.reported(f"{work}: cannot be written"):
-        return plan.make(
-            index_url,
-            request.selection,
-            work,
-            replays_per_shard=request.replays_per_shard,
-            reusable=_reusable(request) if request.extend else None,
-        )
+    growth = request.growth()
+    known, reusable = None, None
+    if growth is not None:
+        known = extension.known_ids(request.output, growth.base)
+    elif request.extend:
+        reusable = extension.reusable(request.extend, request.config.settings)
+    try:
+        with work_folder.reported(f"{work}: cannot be written"):
+            return plan.make(
+                index_url,
+                request.selection,
+                work,
+                replays_per_shard=request.replays_per_shard,
+                reusable=reusable,
+                known=known,
+                increment=growth.number if growth else 0,
+            )
+    except errors.ConfigError:
+        if growth is not None and not work_folder.has_results(work):
+            work_folder.remove(work)  # nothing is left in a finished dataset
+        raise
 
 
 def _index(request: Request, options: Sequence[str]) -> str:
@@ -214,16 +248,56 @@ def run(
         watch: a context manager that is entered while the job runs.
         token: of the claim of the output; "" if there is none.
     """
-    finished = _finished(request, build_plan)
+    growth = request.growth()
+    finished = _finished(request, build_plan, growth)
     if finished is not None:
         return _outcome_of(build_plan, finished, request.output)
     target = work_folder.Target(
-        request.work_folder, request.output, build_plan.digest, token
+        request.work_folder,
+        request.output,
+        build_plan.digest,
+        token,
+        growth.number if growth else 0,
     )
     with watch(build_plan):
         counters = _run_beam(request, build_plan, target, options)
     summary = finishing.read_summary(target)
     check_summary(build_plan, summary)
+    with work_folder.reported(f"{request.output}: cannot be written"):
+        if token:
+            claims.check(request.output, token)
+        content = _complete(request, build_plan, growth, summary)
+        if not request.keep_work:
+            work_folder.remove(request.work_folder)
+    return Outcome(
+        plan=build_plan,
+        manifest=content,
+        episodes=summary.tables.episodes,
+        failed=summary.failed,
+        examples=summary.examples,
+        unselected=summary.unselected,
+        counters=counters,
+    )
+
+
+def _complete(
+    request: Request,
+    build_plan: plan.BuildPlan,
+    growth: extension.Growth | None,
+    summary: finishing.Summary,
+) -> manifest.Manifest:
+    """Writes what comes after shards and tables, the manifest last; returns it."""
+    if growth is not None:
+        entries = (*growth.base.shards, *summary.entries)
+        output_folder.check_and_clean(request.output, entries)
+        return assembly.grow(
+            request.output,
+            growth.base,
+            request.version,
+            build_plan.replay_set,
+            summary.entries,
+            summary.tables,
+        )
     build = assembly.Build(
         name=request.name,
         version=request.version,
@@ -232,23 +306,8 @@ def run(
         selection=request.selection.to_json(),
         replay_set=build_plan.replay_set,
     )
-    with work_folder.reported(f"{request.output}: cannot be written"):
-        if token:
-            claims.check(request.output, token)
-        output_folder.check_and_clean(request.output, summary.entries)
-        content = assembly.complete(
-            request.output, build, summary.entries, summary.tables
-        )
-        if not request.keep_work:
-            work_folder.remove(request.work_folder)
-    return Outcome(
-        plan=build_plan,
-        manifest=content,
-        failed=summary.failed,
-        examples=summary.examples,
-        unselected=summary.unselected,
-        counters=counters,
-    )
+    output_folder.check_and_clean(request.output, summary.entries)
+    return assembly.complete(request.output, build, summary.entries, summary.tables)
 
 
 def engine_name(build_plan: plan.BuildPlan) -> str:
@@ -262,15 +321,23 @@ def _outcome_of(
     build_plan: plan.BuildPlan, content: manifest.Manifest, folder: str
 ) -> Outcome:
     """Returns the outcome of a build that was finished before."""
-    left_out = assembly.read_left_out(folder, content)
+    left_out = assembly.read_left_out(folder, content, last=True)
     return Outcome(
         plan=build_plan,
         manifest=content,
+        episodes=content.counts("episodes")[-1],
         failed=collections.Counter(row.reason for row in left_out.quarantine),
         examples=left_out.quarantine[: finishing.EXAMPLES],
         unselected=len(left_out.unselected),
         counters={},
     )
+
+
+def name_in_place(reference: str | None, output: str) -> str | None:
+    """Returns the name of the dataset that a build extends in place; None if it does not."""
+    if not extension.is_in_place(reference, output):
+        return None
+    return manifest.read(output).name
 
 
 def check_summary(build_plan: plan.BuildPlan, summary: finishing.Summary) -> None:
@@ -323,11 +390,7 @@ def _run_beam(
         password=request.password,
         min_ram=DATAFLOW_MIN_RAM if on_dataflow else None,
     )
-    with (
-        failures.run_errors(),
-        local_runner.imports_from_installation(),
-        local_runner.watched(),
-    ):
+    with failures.run_errors(), local_runner.imports_from_installation():
         result = pipeline.run()
         state = result.wait_until_finish()
     if state not in (None, PipelineState.DONE):
@@ -344,6 +407,8 @@ def _run_beam(
 
 def check_destination(request: Request) -> None:
     """Raises ConfigError if the output folder holds anything but this dataset."""
+    if request.growth() is not None:
+        return
     output_folder.check(
         request.output,
         request.name,
@@ -352,11 +417,40 @@ def check_destination(request: Request) -> None:
     )
 
 
-def _finished(request: Request, build_plan: plan.BuildPlan) -> manifest.Manifest | None:
+def _finished_increment(
+    request: Request, build_plan: plan.BuildPlan, growth: extension.Growth
+) -> manifest.Manifest | None:
+    """Returns the manifest if the dataset has this very increment."""
+    content = growth.present
+    if content.engine != engine_name(build_plan):
+        raise errors.ConfigError(
+            f"{request.output}: expected replays of {content.engine}, found those of "
+            f"{engine_name(build_plan)}"
+        )
+    if not growth.is_finished:
+        return None
+    is_same = content.increments[-1].replay_set == build_plan.replay_set
+    if request.work is None and not (is_same and request.keep_work):
+        work_folder.remove(request.work_folder)
+    if not is_same:
+        raise errors.ConfigError(
+            f"{request.output}: already holds {content.reference()}, whose last increment "
+            "has other replays; pass a later --version for those that are new"
+        )
+    # It may have been killed before.
+    assembly.complete_cards(request.output, content)
+    return content
+
+
+def _finished(
+    request: Request, build_plan: plan.BuildPlan, growth: extension.Growth | None
+) -> manifest.Manifest | None:
     """Returns the manifest if this very build was finished before.
 
     Raises ConfigError if the output holds a dataset that differs from the request.
     """
+    if growth is not None:
+        return _finished_increment(request, build_plan, growth)
     if not storage.exists(storage.join(request.output, manifest.NAME)):
         return None
     content = manifest.read(request.output)
@@ -381,29 +475,6 @@ def _finished(request: Request, build_plan: plan.BuildPlan) -> manifest.Manifest
             "--output for the new one (with --extend to reuse the episodes of this one)"
         )
     return content
-
-
-def _reusable(request: Request) -> dict[str, dict[int, plan.Reused]]:
-    """Returns the episodes of the dataset that is extended, by replay and player."""
-    folder, old = registry.open_manifest(request.extend or "")
-    asked = (__version__, codec.VERSION, assembly.libraries(), request.config.settings)
-    if (old.starmill, old.codec, dict(old.libraries), old.settings) != asked:
-        raise errors.ConfigError(
-            f"{request.extend}: was built with other settings or another release "
-            f"(starmill {old.starmill}, codec {old.codec}, {dict(old.libraries)}). Its "
-            "episodes would differ from this build's; build without --extend"
-        )
-    episodes = read_episodes(folder, old)
-    reusable: dict[str, dict[int, plan.Reused]] = {}
-    for meta, row in zip(table.metas(episodes), episodes.to_pylist(), strict=True):
-        reusable.setdefault(meta.replay_id, {})[meta.player_id] = plan.Reused(
-            folder=folder,
-            shard=row["shard"],
-            offsets=tuple(row["offsets"]),
-            meta=dataclasses.asdict(meta),
-            sha256=row["sha256"],
-        )
-    return reusable
 
 
 def count_parts(work: str) -> int:

@@ -1,12 +1,10 @@
 """Handles what Beam's local runner does not: a worker process that dies, and ending them all.
 
 Beam's local runner waits forever for a worker process that was killed. It only raises in a
-background thread. This module turns that into `WorkerLost` in the main thread, so that the
-command can start again; it skips what is finished.
-
-Beam also waits for its workers after an interrupt, and they may be waiting for it. So `LocalRunner`
-runs the job on a thread: the main thread ends the workers and goes on. The workers themselves
-ignore interrupts.
+background thread. Beam also waits for its workers after an interrupt, and they may be waiting for
+it. So `LocalRunner` runs the job on a thread, and waits for the job's end, an interrupt, or the end
+of a worker. After the latter two, it ends all workers and goes on without the job. The command can
+start again; it skips what is finished. The workers themselves ignore interrupts.
 """
 
 import concurrent.futures
@@ -18,7 +16,6 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import FrameType
 from typing import Any, NoReturn
 
 from apache_beam import pipeline as beam_pipeline
@@ -66,19 +63,64 @@ class LocalRunner(fn_runner.FnApiRunner):  # type: ignore[misc]  # Beam has no t
 
         def work() -> None:
             try:
-                outcome.set_result(run(pipeline_proto, options))
-            except BaseException as error:  # noqa: BLE001  # the main thread raises it
-                outcome.set_exception(error)
+                result = run(pipeline_proto, options)
+            except BaseException as error:  # noqa: BLE001  # the thread that waits raises it
+                _settle(outcome, error)
+            else:
+                _settle(outcome, None, result)
 
         job = threading.Thread(target=work, daemon=True, name="job")
-        job.start()
-        try:
-            return outcome.result()
-        except (KeyboardInterrupt, WorkerLost):
-            _ignore_ends_of_workers()
-            _end_workers()
-            threading.Thread(target=_end_late_workers, args=(job,), daemon=True).start()
-            raise
+        with _watched(outcome):
+            job.start()
+            try:
+                return outcome.result()
+            except (KeyboardInterrupt, WorkerLost):
+                _ignore_ends_of_workers()
+                _end_workers()
+                late = threading.Thread(
+                    target=_end_late_workers, args=(job,), daemon=True
+                )
+                late.start()
+                raise
+
+
+def _settle(
+    outcome: concurrent.futures.Future[Any],
+    error: BaseException | None,
+    result: Any = None,
+) -> None:
+    """Ends the wait for a job; what comes first counts."""
+    with contextlib.suppress(concurrent.futures.InvalidStateError):
+        if error is None:
+            outcome.set_result(result)
+        else:
+            outcome.set_exception(error)
+
+
+@contextlib.contextmanager
+def _watched(outcome: concurrent.futures.Future[Any]) -> Iterator[None]:
+    """Ends the wait for a job when one of Beam's worker processes dies inside the block."""
+
+    def hook(args: threading.ExceptHookArgs) -> None:
+        text = str(args.exc_value)
+        if _DIED not in text:
+            before(args)
+        elif text.endswith(f"code {-signal.SIGINT}"):
+            # Ctrl-C reaches the whole process group, and a worker's shell ignores it only a
+            # moment after its start. A worker that died of it means that the user wants to
+            # stop, even if this process has not seen its own signal yet.
+            _settle(outcome, KeyboardInterrupt())
+        else:
+            _settle(outcome, WorkerLost(text))
+
+    before = threading.excepthook
+    threading.excepthook = hook
+    try:
+        yield
+    finally:
+        # After an interrupt, a hook over this one ignores the ends of workers.
+        if threading.excepthook is hook:
+            threading.excepthook = before
 
 
 def _end_late_workers(job: threading.Thread) -> None:
@@ -98,10 +140,19 @@ def _end_workers() -> None:
 
 
 def _ignore_ends_of_workers() -> None:
-    """Lets Beam's threads end without a traceback: what they talk to is gone."""
+    """Lets Beam's threads end without a traceback: what they talk to is gone.
+
+    These are the threads of now, and those that wait for workers which they start later. Errors
+    of other threads are shown.
+    """
+    ending = set(threading.enumerate())
+    before = threading.excepthook
 
     def hook(args: threading.ExceptHookArgs) -> None:
-        _LOG.debug("a thread ended with its workers: %r", args.exc_value)
+        if args.thread in ending or _DIED in str(args.exc_value):
+            _LOG.debug("a thread ended with its workers: %r", args.exc_value)
+        else:
+            before(args)
 
     threading.excepthook = hook
 
@@ -132,42 +183,14 @@ def imports_from_installation() -> Iterator[None]:
             os.environ[SAFE_PATH] = before
 
 
-@contextlib.contextmanager
-def watched() -> Iterator[None]:
-    """Raises WorkerLost inside the block when one of Beam's worker processes dies.
+def ignore_interrupts() -> None:
+    """Makes this process ignore interrupts from now on, whose end nothing shall disturb.
 
-    It does nothing outside the main thread, because only the main thread receives signals.
+    One that has arrived and was not raised yet is dropped.
     """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    reports: list[str] = []
-
-    def on_thread_error(args: threading.ExceptHookArgs) -> None:
-        if _DIED in str(args.exc_value):
-            reports.append(str(args.exc_value))
-            os.kill(os.getpid(), signal.SIGUSR1)
-        else:
-            before_hook(args)
-
-    def on_signal(number: int, frame: FrameType | None) -> None:
-        # Ctrl-C reaches the whole process group, and a worker's shell ignores it only a moment
-        # after its start. A worker that died of it means that the user wants to stop, even if
-        # this process has not seen its own signal yet.
-        if any(text.endswith(f"code {-signal.SIGINT}") for text in reports):
-            raise KeyboardInterrupt
-        raise WorkerLost(reports[-1] if reports else "a worker process died")
-
-    before_hook = threading.excepthook
-    before_signal = signal.signal(signal.SIGUSR1, on_signal)
-    threading.excepthook = on_thread_error
-    try:
-        yield
-    finally:
-        # After an interrupt, a hook over ours ignores the ends of workers.
-        if threading.excepthook is on_thread_error:
-            threading.excepthook = before_hook
-        signal.signal(signal.SIGUSR1, before_signal)
+    while signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
+        with contextlib.suppress(KeyboardInterrupt):
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def end_children() -> None:

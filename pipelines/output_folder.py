@@ -59,7 +59,8 @@ def is_ours(name: str) -> bool:
     return (
         shards.is_shard_name(target)
         or claims.is_ours(name)
-        or target in (WORK, manifest.NAME, *_TABLES)
+        or target == WORK
+        or manifest.split_number(target)[0] in (manifest.NAME, *_TABLES)
     )
 
 

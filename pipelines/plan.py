@@ -14,12 +14,15 @@ import dataclasses
 from collections.abc import Mapping
 
 import numpy as np
+from numpy.typing import NDArray
 
 from starmill.pipelines.planning import candidates, judgements, packing
 from starmill.pipelines.planning.packets import Packet, Reused, WorkItem
+from starmill.pipelines.planning.reuse import Reusable
 from starmill.schema import errors, replay_index, selection
+from starmill.schema.reasons import RejectReason
 
-__all__ = ["BuildPlan", "Packet", "Reused", "WorkItem", "make"]
+__all__ = ["BuildPlan", "Packet", "Reusable", "Reused", "WorkItem", "make"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -34,6 +37,7 @@ class BuildPlan:
         unselected: reason -> sides of selected replays that the selection leaves out.
         loops: game loops of the selected games, by their headers.
         replay_set: digest of the ids of all replays read; those that could not be read have no id.
+            Of an increment, the selected ones count alone.
         shard_counts: split -> shards.
         replays_by_shard: shard's name -> replays.
         engine: the game that recorded the replays: "sc2" or "skirmish".
@@ -66,7 +70,9 @@ def make(
     folder: str,
     *,
     replays_per_shard: int,
-    reusable: Mapping[str, Mapping[int, Reused]] | None = None,
+    reusable: Reusable | None = None,
+    known: NDArray[np.bytes_] | None = None,
+    increment: int = 0,
 ) -> BuildPlan:
     """Writes the work list to a folder and returns the plan.
 
@@ -75,9 +81,11 @@ def make(
         rules: the selection.
         folder: where the work list goes.
         replays_per_shard: on average; this decides how many shards there are.
-        reusable: replay id -> player -> episode of the dataset that is extended.
+        reusable: the episodes of the dataset that is extended into a new one.
+        known: sorted ids of the replays of the dataset that gets an increment.
+        increment: number of the increment; 0: the plan is that of a whole dataset.
 
-    Raises ConfigError if the selection keeps no replay.
+    Raises ConfigError if the selection keeps no replay, or none that is new.
     """
     if replays_per_shard < 1:
         raise errors.ConfigError(
@@ -86,13 +94,15 @@ def make(
     with replay_index.opened(index_url) as index:
         judged = candidates.judge(index, rules)
         selected = judged.selected
+        rejected, replay_set = judged.rejected, judged.replay_set
+        if known is not None:
+            rejected += _without_known(selected, known)
+            replay_set = candidates.digest_of_ids([selected.ids])
         counts = packing.shard_counts(selected, replays_per_shard)
         numbers = packing.shards_of(selected, counts)
         order = np.lexsort((selected.ids, selected.versions, numbers, selected.splits))
-        layout = packing.layout(selected, numbers, order, counts)
-        digest, reused = packing.write(
-            index, selected, order, layout, folder, reusable or {}
-        )
+        layout = packing.layout(selected, numbers, order, counts, increment)
+        digest, reused = packing.write(index, selected, order, layout, folder, reusable)
     unselected = collections.Counter(
         judgements.REASONS[code].value
         for code in selected.sides[selected.sides != judgements.KEPT]
@@ -100,11 +110,11 @@ def make(
     return BuildPlan(
         read=judged.read,
         selected=len(selected.rows),
-        rejected=dict(sorted(judged.rejected.items())),
+        rejected=dict(sorted(rejected.items())),
         sides=int((selected.sides == judgements.KEPT).sum()),
         unselected=dict(sorted(unselected.items())),
         loops=int(selected.loops.sum()),
-        replay_set=judged.replay_set,
+        replay_set=replay_set,
         shard_counts=counts,
         replays_by_shard=dict(
             zip(layout.names, np.diff(layout.shards).tolist(), strict=True)
@@ -115,3 +125,16 @@ def make(
         packets=len(layout.packets) - 1,
         digest=digest,
     )
+
+
+def _without_known(
+    selected: candidates.Selected, known: NDArray[np.bytes_]
+) -> collections.Counter[str]:
+    """Removes replays that a dataset has; returns their number as that of duplicates."""
+    count = candidates.remove_known(selected, known)
+    if not len(selected.rows):
+        raise errors.ConfigError(
+            f"nothing to add: the dataset already has all {count:,} replays that the "
+            "selection keeps"
+        )
+    return collections.Counter({RejectReason.DUPLICATE.value: count} if count else {})

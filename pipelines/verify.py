@@ -17,10 +17,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
-from starmill.pipelines import claims
+from starmill.pipelines import dataset_files
+from starmill.pipelines.dataset_files import TABLES, Problem
 from starmill.pipelines.jobs import processes
 from starmill.schema import (
-    card,
     codec,
     errors,
     manifest,
@@ -31,35 +31,12 @@ from starmill.schema import (
 )
 from starmill.schema.reasons import RejectReason
 
-_TABLES = {
-    table.EPISODES: table.EPISODE_SCHEMA,
-    table.QUARANTINE: table.QUARANTINE_SCHEMA,
-    table.UNSELECTED: table.UNSELECTED_SCHEMA,
-}
 # Arrays whose bounds are nominal, as in the reference: unit columns exceed them (tags, counts),
 # and delays are stored as they are.
 _UNBOUNDED = ("raw_units", "action/delay")
-# The work folder of a build that kept it, the claim of a build that was killed, and what hubs
-# keep in every repository.
-_IGNORED_FILES = ("_work", claims.LOCK, claims.NUMBERED, ".gitattributes")
 # Rows of a table that are Python objects at a time.
 _ROWS_PER_BATCH = 1 << 16
 _SIDE = re.compile(r"[0-9a-f]{64}")
-
-
-class Problem(NamedTuple):
-    """One thing that is wrong.
-
-    Attributes:
-        where: a file, an episode, or a part of one.
-        what: the problem, in words that follow the place.
-    """
-
-    where: str
-    what: str
-
-    def __str__(self) -> str:
-        return f"{self.where}: {self.what}"
 
 
 class Checked(NamedTuple):
@@ -96,7 +73,7 @@ def verify(
         is_job: whether `run` sends the check elsewhere, where workers read the manifest again.
             It would make a job too large.
     """
-    problems = list(_check_files(folder, content))
+    problems = list(dataset_files.check_files(folder, content))
     rows = _read_table(folder, table.EPISODES, content, problems)
     failures = _read_table(folder, table.QUARANTINE, content, problems)
     unselected = _read_table(folder, table.UNSELECTED, content, problems)
@@ -162,65 +139,49 @@ class CheckShard:
         return _read_table(self.folder, table.EPISODES, self._manifest, [])
 
 
-def _check_files(folder: str, content: manifest.Manifest) -> Iterator[Problem]:
-    listed = {entry.name for entry in content.files}
-    listed |= {entry.name for entry in content.shards}
-    present = set(storage.names(folder))
-    for name in sorted(listed - present):
-        yield Problem(name, "is missing, although the manifest lists it")
-    for name in sorted(present - listed - {manifest.NAME, *_IGNORED_FILES}):
-        yield Problem(name, "is a file or folder that the manifest does not list")
-    known = {*_TABLES, card.README, card.CROISSANT}
-    for name in sorted({entry.name for entry in content.files} - known):
-        yield Problem(
-            name, "is not a file of a dataset, although the manifest lists it"
-        )
-    for name in sorted({table.EPISODES, table.QUARANTINE} - listed):
-        yield Problem(name, "is not listed in the manifest")
-    for entry in content.files:
-        if entry.name in present:
-            yield from _check_file(folder, entry.name, entry.size_bytes, entry.sha256)
-
-
-def _check_file(
-    folder: str, name: str, size_bytes: int, sha256: str
-) -> Iterator[Problem]:
-    try:
-        length = storage.size_bytes(storage.join(folder, name))
-        if length > size_bytes:  # it may be endless, so it is not read
-            yield Problem(name, f"expected {size_bytes:,} bytes, found {length:,}")
-            return
-        written = storage.digest(folder, name)
-    except (errors.FormatError, OSError) as error:
-        yield Problem(name, f"cannot be read: {error}")
-        return
-    if written.size_bytes != size_bytes:
-        yield Problem(
-            name, f"expected {size_bytes:,} bytes, found {written.size_bytes:,}"
-        )
-    if written.sha256 != sha256:
-        yield Problem(name, f"expected sha256 {sha256}, found {written.sha256}")
-
-
 def _read_table(
     folder: str, name: str, content: manifest.Manifest, problems: list[Problem]
 ) -> pa.Table | None:
-    """Returns a table; None, with a problem, if it is not one that a dataset can have."""
-    if name == table.UNSELECTED and all(name != entry.name for entry in content.files):
+    """Returns a table with the rows of all increments.
+
+    None, with a problem, if it is not one that a dataset can have.
+    """
+    if name == table.UNSELECTED and not content.lists(name):
         return None  # an earlier release made the dataset
-    rows = {
-        table.EPISODES: content.episodes,
-        table.QUARANTINE: content.quarantined,
-    }.get(name)
+    field = {table.EPISODES: "episodes", table.QUARANTINE: "quarantined"}.get(name)
+    counts = content.counts(field) if field else [None] * (len(content.increments) + 1)
+    parts = [
+        _read_part(folder, name, number, rows, content, problems)
+        for number, rows in enumerate(counts)
+    ]
+    found = [part for part in parts if part is not None]
+    return pa.concat_tables(found) if len(found) == len(parts) else None
+
+
+def _read_part(
+    folder: str,
+    table_name: str,
+    number: int,
+    rows: int | None,
+    content: manifest.Manifest,
+    problems: list[Problem],
+) -> pa.Table | None:
+    """Returns the rows of one increment of a table, or of the base; None with a problem."""
+    name = manifest.numbered(table_name, number)
     try:
         size = content.file(name).size_bytes
         data = storage.read(storage.join(folder, name), size)
-        parsed = table.parse_table(data, _TABLES[name], name, rows)
+        parsed = table.parse_table(data, TABLES[table_name], name, rows)
     except (errors.FormatError, OSError) as error:
         problems.append(Problem(name, str(error)))
         return None
-    if name == table.EPISODES:
-        wrong = list(table.episode_problems(parsed, content.shards))
+    if table_name == table.EPISODES:
+        own = [
+            entry
+            for entry in content.shards
+            if shards.increment_of_name(entry.name) == number
+        ]
+        wrong = list(table.episode_problems(parsed, own))
         problems += [Problem(name, text) for text in wrong]
         return None if wrong else parsed
     return parsed
@@ -271,16 +232,20 @@ def _repeated(names: pa.ChunkedArray) -> list[str]:
 
 
 def _check_splits(rows: pa.Table, content: manifest.Manifest) -> Iterator[Problem]:
-    """Checks that each replay is in one split, and each split has one number of shards."""
+    """Checks that each replay is in one split, and each split has one number of shards.
+
+    Each increment has its own number of shards.
+    """
     pairs = rows.group_by(["replay_id", "split"]).aggregate([])
     for replay_id in _repeated(pairs["replay_id"]):
         own = pairs.filter(pa.compute.equal(pairs["replay_id"], replay_id))
         names = sorted(own["split"].to_pylist())
         yield Problem(replay_id, f"is in several splits: {names}")
-    counts: dict[str, set[int]] = collections.defaultdict(set)
+    counts: dict[tuple[str, int], set[int]] = collections.defaultdict(set)
     for entry in content.shards:
-        counts[entry.split].add(shards.numbers_of_name(entry.name)[1])
-    for split, numbers in counts.items():
+        key = entry.split, shards.increment_of_name(entry.name)
+        counts[key].add(shards.numbers_of_name(entry.name)[1])
+    for (split, _), numbers in counts.items():
         if len(numbers) > 1:
             yield Problem(
                 split, f"its shards are named as of several numbers: {sorted(numbers)}"
@@ -338,7 +303,9 @@ def _check_shard(
     rows: list[dict[str, Any]],
     content: manifest.Manifest,
 ) -> tuple[list[Problem], int]:
-    problems = list(_check_file(folder, entry.name, entry.size_bytes, entry.sha256))
+    problems = list(
+        dataset_files.check_file(folder, entry.name, entry.size_bytes, entry.sha256)
+    )
     if any(problem.what.startswith("cannot be read") for problem in problems):
         return problems, 0
     rows = sorted(rows, key=lambda row: row["offsets"][0] if row["offsets"] else -1)

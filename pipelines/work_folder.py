@@ -143,12 +143,14 @@ class Target(NamedTuple):
         output: path or URL of the dataset's folder.
         plan: digest of the work list.
         token: of the build's claim of the output; "" if it has none.
+        increment: number of the increment that the build adds; 0: it makes a whole dataset.
     """
 
     work: str
     output: str
     plan: str
     token: str
+    increment: int = 0
 
     @property
     def plan_folder(self) -> str:
@@ -224,7 +226,7 @@ def _is_same_job(work: str, data: bytes, job: dict[str, Any]) -> bool:
     differences = sorted(
         key for key in {*job, *stored} if job.get(key) != stored.get(key)
     )
-    if differences and _has_results(work):
+    if differences and has_results(work):
         raise errors.ConfigError(
             f"{work}: holds the unfinished work of another build, which differs in "
             f"{', '.join(differences)}. Finish that build, choose another --output or "
@@ -233,7 +235,7 @@ def _is_same_job(work: str, data: bytes, job: dict[str, Any]) -> bool:
     return not differences
 
 
-def _has_results(work: str) -> bool:
+def has_results(work: str) -> bool:
     """Returns whether a build has written more than its job, its index and its plan."""
     names = (storage.temporary_target(name) or name for name in storage.names(work))
     return any(

@@ -2,9 +2,11 @@
 
 In: what `shards.write_shard` returned for every shard, and the facts of the build.
 Out: the files beside the shards. The order of the arguments does not matter to the bytes.
+A dataset that grows keeps all of its files but the manifest and the card, which are replaced.
 """
 
 import dataclasses
+import hashlib
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -114,6 +116,7 @@ def write_tables(
     episodes: Iterable[pyarrow.Table],
     quarantine: Callable[[], pyarrow.Table],
     unselected: Callable[[], pyarrow.Table],
+    increment: int = 0,
 ) -> Tables:
     """Writes the tables of a dataset, with some hundred thousand rows in memory.
 
@@ -122,6 +125,7 @@ def write_tables(
         episodes: pieces of the episode table, in order; the episodes of a replay are in one.
         quarantine: returns the quarantine; called after the last episode.
         unselected: returns the sides that the selection leaves out; likewise.
+        increment: number of the increment that the tables are of; 0: they are the base's.
 
     Raises ConfigError, and writes nothing, if there is no episode.
     """
@@ -136,16 +140,15 @@ def write_tables(
                 f"{folder}: no episode is left, so there is no dataset to write"
             )
 
-    written = {
-        table.EPISODES: write_pieces(
-            storage.join(folder, table.EPISODES), table.EPISODE_SCHEMA, counted()
-        )
-    }
+    name = manifest.numbered(table.EPISODES, increment)
+    url = storage.join(folder, name)
+    written = {name: write_pieces(url, table.EPISODE_SCHEMA, counted())}
     failures = quarantine()
-    for name, content in (
+    for plain_name, content in (
         (table.QUARANTINE, failures),
         (table.UNSELECTED, unselected()),
     ):
+        name = manifest.numbered(plain_name, increment)
         written[name] = table.write_table(storage.join(folder, name), content)
     return Tables(
         files=tuple(
@@ -206,18 +209,131 @@ def complete(
         shards=sorted_entries,
         files=tables.files,
     )
-    files = list(tables.files)
-    for name, data in (
-        (card.README, card.readme(draft)),
-        (card.CROISSANT, card.croissant(draft)),
-    ):
-        written = storage.write(storage.join(folder, name), data)
-        files.append(manifest.FileEntry(name=name, **written._asdict()))
-    final = dataclasses.replace(
-        draft, files=tuple(sorted(files, key=lambda entry: entry.name))
-    )
+    _write_cards(folder, draft)
+    final = _with_cards(draft)
     manifest.write(folder, final)
     return final
+
+
+def _cards(draft: manifest.Manifest) -> dict[str, bytes]:
+    """Returns the card and the metadata of a manifest that does not list them, by name."""
+    return {card.README: card.readme(draft), card.CROISSANT: card.croissant(draft)}
+
+
+def _write_cards(folder: str, draft: manifest.Manifest) -> None:
+    for name, data in _cards(draft).items():
+        storage.write(storage.join(folder, name), data)
+
+
+def _with_cards(draft: manifest.Manifest) -> manifest.Manifest:
+    """Returns the manifest with card and metadata among its files, which are sorted."""
+    files = [*draft.files, *(_entry(*item) for item in _cards(draft).items())]
+    return dataclasses.replace(draft, files=_sorted(files))
+
+
+def _sorted(files: Iterable[manifest.FileEntry]) -> tuple[manifest.FileEntry, ...]:
+    return tuple(sorted(files, key=lambda entry: entry.name))
+
+
+def _entry(name: str, data: bytes) -> manifest.FileEntry:
+    digest = hashlib.sha256(data).hexdigest()
+    return manifest.FileEntry(name=name, size_bytes=len(data), sha256=digest)
+
+
+def _without_cards(content: manifest.Manifest) -> manifest.Manifest:
+    names = (card.README, card.CROISSANT)
+    files = tuple(entry for entry in content.files if entry.name not in names)
+    return dataclasses.replace(content, files=files)
+
+
+def grow(
+    folder: str,
+    base: manifest.Manifest,
+    version: str,
+    replay_set: str,
+    entries: Iterable[shards.ShardEntry],
+    tables: Tables,
+) -> manifest.Manifest:
+    """Adds an increment, whose shards and tables are written, to a dataset; returns its manifest.
+
+    The manifest of the dataset before stays under another name. Replacing `manifest.json` is a
+    single write, after which readers see the increment. The card follows.
+
+    Args:
+        folder: path or URL of the dataset.
+        base: its manifest before.
+        version: of the dataset with the increment.
+        replay_set: `manifest.replay_set_digest` of the replays that are added.
+        entries: of the increment's shards.
+        tables: of the increment.
+    """
+    added = sorted(entries, key=lambda entry: entry.name)
+    increment = manifest.Increment(
+        base=base.digest(),
+        replay_set=replay_set,
+        replays=tables.replays,
+        episodes=tables.episodes,
+        quarantined=tables.quarantined,
+        steps=sum(entry.steps for entry in added),
+        size_bytes=sum(entry.size_bytes for entry in added),
+    )
+    former = _entry(manifest.former_name(len(base.increments)), base.to_bytes())
+    draft = dataclasses.replace(
+        _without_cards(base),
+        version=version,
+        statistics=_summed(base.statistics, tables.statistics),
+        replays=base.replays + increment.replays,
+        episodes=base.episodes + increment.episodes,
+        quarantined=base.quarantined + increment.quarantined,
+        steps=base.steps + increment.steps,
+        size_bytes=base.size_bytes + increment.size_bytes,
+        shards=(*base.shards, *added),
+        files=_sorted([*_without_cards(base).files, former, *tables.files]),
+        increments=(*base.increments, increment),
+    )
+    final = _with_cards(draft)
+    storage.write(storage.join(folder, former.name), base.to_bytes())
+    manifest.write(folder, final)
+    complete_cards(folder, final)
+    return final
+
+
+def complete_cards(folder: str, content: manifest.Manifest) -> None:
+    """Writes the card and the metadata of a dataset that grew, unless they are its own.
+
+    Another release may write another card. It leaves the one that is there.
+    """
+    for name, data in _cards(_without_cards(content)).items():
+        entry = content.file(name)
+        if _entry(name, data) == entry and not _is_intact(folder, entry):
+            storage.write(storage.join(folder, name), data)
+
+
+def _is_intact(folder: str, entry: manifest.FileEntry) -> bool:
+    try:
+        written = storage.digest(folder, entry.name)
+    except errors.FormatError:
+        return False
+    return written == storage.Written(entry.size_bytes, entry.sha256)
+
+
+def _summed(first: Any, second: Any) -> Any:
+    """Returns the statistics of two tables together."""
+    if isinstance(first, Mapping):
+        keys = sorted({*first, *second})
+        return {
+            key: _outer(key, first[key], second[key])
+            if key in ("min", "max")
+            else _summed(first.get(key, 0), second.get(key, 0))
+            for key in keys
+        }
+    return first + second
+
+
+def _outer(key: str, first: int | None, second: int | None) -> int | None:
+    """Returns the smaller or the larger end of two ranges, either of which may be empty."""
+    ends = [end for end in (first, second) if end is not None]
+    return (min if key == "min" else max)(ends, default=None)
 
 
 class LeftOut(NamedTuple):
@@ -232,17 +348,30 @@ class LeftOut(NamedTuple):
     unselected: tuple[table.UnselectedRow, ...]
 
 
-def read_left_out(folder: str, content: manifest.Manifest) -> LeftOut:
+def read_left_out(
+    folder: str, content: manifest.Manifest, *, last: bool = False
+) -> LeftOut:
     """Returns the rows of the quarantine and of the sides that the selection leaves out.
 
     Datasets of earlier releases have both in the quarantine; here they are apart.
+
+    Args:
+        folder: path or URL of the dataset.
+        content: its manifest.
+        last: whether to read those of the last increment alone, if there is one.
     """
+    first = -1 if last else 0
     rows = [
         table.QuarantineRow(**row)
-        for row in _read(folder, table.QUARANTINE, table.QUARANTINE_SCHEMA)
+        for entry in content.tables(table.QUARANTINE)[first:]
+        for row in _read(folder, entry.name, table.QUARANTINE_SCHEMA)
     ]
-    if any(entry.name == table.UNSELECTED for entry in content.files):
-        unselected = _read(folder, table.UNSELECTED, table.UNSELECTED_SCHEMA)
+    if content.lists(table.UNSELECTED):
+        unselected = [
+            row
+            for entry in content.tables(table.UNSELECTED)[first:]
+            for row in _read(folder, entry.name, table.UNSELECTED_SCHEMA)
+        ]
         return LeftOut(
             tuple(rows), tuple(table.UnselectedRow(**row) for row in unselected)
         )

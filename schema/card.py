@@ -113,6 +113,7 @@ def readme(content: manifest.Manifest) -> bytes:
             f"{_plain(name)}: {count:,}" for name, count in numbers[key].items()
         )
         lines.append(f"| {title} | {counts} |")
+    lines += _increments(content)
     lines += ["", "## Arrays of a step", "", "| key | dtype | shape | meaning |"]
     lines.append("|---|---|---|---|")
     for key, spec in specs.episode_specs(content.settings).items():
@@ -143,13 +144,35 @@ def _plain(name: str) -> str:
     )
 
 
+def _increments(content: manifest.Manifest) -> list[str]:
+    """Returns the section about what was added to the dataset; nothing if nothing was."""
+    if not content.increments:
+        return []
+    lines = ["", "## Increments", "", "| | replays | episodes | replay set |"]
+    lines.append("|---|---|---|---|")
+    replays, episodes = content.counts("replays"), content.counts("episodes")
+    sets = [content.replay_set, *(each.replay_set for each in content.increments)]
+    for number, facts in enumerate(zip(replays, episodes, sets, strict=True)):
+        name = f"increment {number}" if number else "base"
+        lines.append(f"| {name} | {facts[0]:,} | {facts[1]:,} | `sha256:{facts[2]}` |")
+    return lines
+
+
 def _front_matter(content: manifest.Manifest) -> list[str]:
     """Returns the YAML header by which dataset hubs know the licence and the tables."""
     configs = []
-    names = [entry.name for entry in content.files if entry.name.endswith(".parquet")]
-    for name in names:
+    files: dict[str, list[str]] = {}
+    for entry in content.files:
+        if entry.name.endswith(".parquet"):
+            name, _ = manifest.split_number(entry.name)
+            files.setdefault(name, []).append(entry.name)
+    for name, names in files.items():
         stem = name.removesuffix(".parquet")
-        configs += [f"- config_name: {stem}", f"  data_files: {name}"]
+        configs.append(f"- config_name: {stem}")
+        if len(names) == 1:
+            configs.append(f"  data_files: {name}")
+        else:
+            configs += ["  data_files:", *(f"  - {each}" for each in sorted(names))]
         configs += ["  default: true"] if name == table.EPISODES else []
     return [
         "---",
@@ -176,24 +199,6 @@ def croissant(content: manifest.Manifest) -> bytes:
     files += [
         _file(entry.name, entry.size_bytes, entry.sha256) for entry in content.shards
     ]
-    fields = [
-        {
-            "@type": "cr:Field",
-            "@id": f"episodes/{column.name}",
-            "name": column.name,
-            "dataType": _TYPES.get(
-                column.type.value_type
-                if pyarrow.types.is_list(column.type)
-                else column.type
-            ),
-            **({"repeated": True} if pyarrow.types.is_list(column.type) else {}),
-            "source": {
-                "fileObject": {"@id": table.EPISODES},
-                "extract": {"column": column.name},
-            },
-        }
-        for column in table.EPISODE_SCHEMA
-    ]
     document = {
         "@context": _CONTEXT,
         "@type": "sc:Dataset",
@@ -210,16 +215,42 @@ def croissant(content: manifest.Manifest) -> bytes:
         "datePublished": version.RELEASED,
         "distribution": files,
         "recordSet": [
-            {
-                "@type": "cr:RecordSet",
-                "@id": "episodes",
-                "name": "episodes",
-                "description": "One row per episode.",
-                "field": fields,
-            }
+            _record_set(entry.name, number)
+            for number, entry in enumerate(content.tables(table.EPISODES))
         ],
     }
     return (json.dumps(document, sort_keys=True, indent=1) + "\n").encode()
+
+
+def _record_set(file: str, increment: int) -> dict[str, Any]:
+    """Returns the rows of a file of the episode table: the base's, or an increment's."""
+    name = f"episodes_{increment:04d}" if increment else "episodes"
+    of = f" of increment {increment}" if increment else ""
+    fields = [
+        {
+            "@type": "cr:Field",
+            "@id": f"{name}/{column.name}",
+            "name": column.name,
+            "dataType": _TYPES.get(
+                column.type.value_type
+                if pyarrow.types.is_list(column.type)
+                else column.type
+            ),
+            **({"repeated": True} if pyarrow.types.is_list(column.type) else {}),
+            "source": {
+                "fileObject": {"@id": file},
+                "extract": {"column": column.name},
+            },
+        }
+        for column in table.EPISODE_SCHEMA
+    ]
+    return {
+        "@type": "cr:RecordSet",
+        "@id": name,
+        "name": name,
+        "description": f"One row per episode{of}.",
+        "field": fields,
+    }
 
 
 class _License(NamedTuple):
@@ -250,6 +281,7 @@ def _license(engine: str) -> _License:
 
 def _file(name: str, size_bytes: int, sha256: str) -> dict[str, str]:
     kinds = {
+        "json": "application/json",
         "parquet": "application/x-parquet",
         "tfrecord": "application/octet-stream",
     }

@@ -40,7 +40,7 @@ class RejectReason(enum.StrEnum):
     OUTCOME = "outcome"
     LENGTH = "length"
     # Problems of playing and converting, found by `generate`.
-    DUPLICATE = "duplicate"  # the same bytes as another replay of the input
+    DUPLICATE = "duplicate"  # the same bytes as another replay of the input, or of the extended dataset
     ENGINE_MISSING = "engine_missing"
     ENGINE_CRASHED = "engine_crashed"
     ENGINE_TIMEOUT = "engine_timeout"

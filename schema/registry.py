@@ -68,7 +68,8 @@ def open_manifest(
 ) -> tuple[str, Manifest]:
     """Returns a dataset's folder and its manifest.
 
-    Raises ManifestMismatch unless digest and name are those of the reference.
+    Raises ManifestMismatch unless digest and name are those of the reference. The digest may be
+    one that the dataset had before it grew: the manifest is then the one of that time.
 
     Args:
         reference: path or URL, or name@version of a registry; either may be followed by
@@ -77,6 +78,8 @@ def open_manifest(
     """
     place = resolve(reference, registry_file)
     content = manifest.read(place.url)
+    if place.digest is not None and content.digest() != place.digest:
+        content = _former(place.url, content, place.digest) or content
     if place.digest is not None and content.digest() != place.digest:
         raise errors.ManifestMismatch(
             f"{place.url}: expected {place.digest}, found {content.digest()}: "
@@ -88,6 +91,17 @@ def open_manifest(
             f"{place.url}: expected {place.name}, found {name}"
         )
     return place.url, content
+
+
+def _former(url: str, content: Manifest, digest: str) -> Manifest | None:
+    """Returns the manifest with a digest that a dataset had before it grew; None if none had.
+
+    All files of the dataset before are still there, except its card.
+    """
+    for number, increment in enumerate(content.increments):
+        if increment.base == digest:
+            return manifest.read(url, manifest.former_name(number))
+    return None
 
 
 def add(path: Path, name: str, url: str, digest: str) -> None:

@@ -30,7 +30,7 @@ _CRC = struct.Struct("<I")
 BEFORE, AFTER = _LENGTH.size + _CRC.size, _CRC.size
 # The framing and the first bytes of a record, without any content.
 LEAST_RECORD_BYTES = BEFORE + AFTER + 12
-_NAME = re.compile(r"^([a-z]+)-(\d{5})-of-(\d{5})\.tfrecord$")
+_NAME = re.compile(r"^([a-z]+)-(\d{5})-of-(\d{5})(?:\.(\d{4}))?\.tfrecord$")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -87,15 +87,19 @@ class Placed:
     sha256: str
 
 
-def shard_name(split: str, index: int, count: int) -> str:
-    """Returns a shard's file name, e.g. "train-00003-of-00064.tfrecord"."""
-    return f"{split}-{index:05d}-of-{count:05d}.tfrecord"
+def shard_name(split: str, index: int, count: int, increment: int = 0) -> str:
+    """Returns a shard's file name, e.g. "train-00003-of-00064.tfrecord".
+
+    That of an increment has its number too: "train-00000-of-00002.0001.tfrecord".
+    """
+    mark = f".{increment:04d}" if increment else ""
+    return f"{split}-{index:05d}-of-{count:05d}{mark}.tfrecord"
 
 
 def is_shard_name(name: str) -> bool:
     """Returns whether a shard can have this file name."""
     match = _NAME.fullmatch(name)
-    return match is not None and int(match[2]) < int(match[3])
+    return match is not None and int(match[2]) < int(match[3]) and match[4] != "0000"
 
 
 def split_of_name(name: str) -> str:
@@ -114,6 +118,14 @@ def numbers_of_name(name: str) -> tuple[int, int]:
     if match is None:
         raise errors.FormatError(f"{name!r}: expected a shard's name")
     return int(match[2]), int(match[3])
+
+
+def increment_of_name(name: str) -> int:
+    """Returns the number of the increment that a shard belongs to; 0 for the base."""
+    match = _NAME.fullmatch(name)
+    if match is None:
+        raise errors.FormatError(f"{name!r}: expected a shard's name")
+    return int(match[4] or 0)
 
 
 def shard_of(replay_id: str, count: int) -> int:

@@ -79,11 +79,7 @@ def run(work: Work, count: int, *, options: Sequence[str], folder: str) -> list[
     pipeline = local_runner.new_pipeline(PipelineOptions(list(options)))
     build(pipeline, work, count, url)
     try:
-        with (
-            failures.run_errors(),
-            local_runner.imports_from_installation(),
-            local_runner.watched(),
-        ):
+        with failures.run_errors(), local_runner.imports_from_installation():
             state = pipeline.run().wait_until_finish()
         if state not in (None, PipelineState.DONE):
             raise errors.EngineError(

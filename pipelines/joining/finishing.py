@@ -146,7 +146,11 @@ def finish(target: Target, groups: Iterable[str]) -> None:
     episodes = rows.episodes(target, sorted(set(groups)))
     with reported(f"{target.output}: cannot be written"):
         tables = assembly.write_tables(
-            target.output, episodes, rows.quarantine, rows.unselected
+            target.output,
+            episodes,
+            rows.quarantine,
+            rows.unselected,
+            target.increment,
         )
     quarantine = rows.quarantine()
     failed = quarantine.column("reason").value_counts().to_pylist()

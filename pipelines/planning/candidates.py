@@ -84,7 +84,7 @@ def judge(index: replay_index.Index, rules: selection.Selection) -> Judged:
         judged = judgements.judge(batch, rules)
         is_kept = judged.replays == judgements.KEPT
         rejected += np.bincount(judged.replays[~is_kept], minlength=len(rejected))
-        ids = _id_bytes(batch.column("replay_id"))
+        ids = id_bytes(batch.column("replay_id"))
         has_id = np.asarray(pc.binary_length(batch.column("replay_id").fill_null("")))
         all_ids.append(ids[has_id > 0])
         kept = batch.filter(pa.array(is_kept))
@@ -102,7 +102,7 @@ def judge(index: replay_index.Index, rules: selection.Selection) -> Judged:
         )
         read += batch.num_rows
     selected = _joined(parts)
-    replay_set = _digest_of_ids(all_ids)
+    replay_set = digest_of_ids(all_ids)
     if not len(selected.rows):
         raise errors.ConfigError(
             "the selection keeps none of the replays; `starmill select` shows why"
@@ -137,7 +137,7 @@ def _joined(parts: list[Selected]) -> Selected:
     )
 
 
-def _id_bytes(column: pa.Array) -> NDArray[np.bytes_]:
+def id_bytes(column: pa.Array) -> NDArray[np.bytes_]:
     """Returns ids, which the index has checked, as 32 bytes each; b"" where there is none."""
     column = column.fill_null("")
     lengths = np.asarray(pc.binary_length(column), np.int64)
@@ -149,7 +149,7 @@ def _id_bytes(column: pa.Array) -> NDArray[np.bytes_]:
     return out
 
 
-def _digest_of_ids(chunks: list[NDArray[np.bytes_]]) -> str:
+def digest_of_ids(chunks: list[NDArray[np.bytes_]]) -> str:
     """Returns the `manifest.replay_set_digest` of ids; empties the list to free memory."""
     ids = np.concatenate(chunks) if chunks else np.zeros(0, "S32")
     chunks.clear()
@@ -219,6 +219,16 @@ def _remove_duplicates(index: replay_index.Index, selected: Selected) -> int:
     leaving = np.asarray(doubles.column("place"))[~is_first]
     selected.take(np.setdiff1d(np.arange(len(order)), leaving, assume_unique=True))
     return len(leaving)
+
+
+def remove_known(selected: Selected, known: NDArray[np.bytes_]) -> int:
+    """Removes the replays with ids of a sorted array; returns how many they were."""
+    if not len(known):
+        return 0
+    places = np.minimum(np.searchsorted(known, selected.ids), len(known) - 1)
+    is_known = known[places] == selected.ids
+    selected.take(np.flatnonzero(~is_known))
+    return int(is_known.sum())
 
 
 def _engine(names: set[str | None]) -> str:

@@ -45,7 +45,7 @@ class Reused:
     Attributes:
         folder: path or URL of that dataset.
         shard: name of the shard that has the episode.
-        offsets: where each of its records begins in the shard, and where the last one ends.
+        offsets: where its first record begins in the shard, and where its last one ends.
         meta: the fields of its `EpisodeMeta`.
         sha256: over the data of its records, in order.
     """

@@ -4,7 +4,6 @@ In: an open index, and the selected replays. Out: files of packets. The rows wai
 disk in one file for each file of the list, so memory holds some 100 MB of them.
 """
 
-import dataclasses
 import hashlib
 import itertools
 import json
@@ -15,9 +14,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from starmill.pipelines.planning import candidates, judgements, packets, spill
+from starmill.pipelines.planning import candidates, judgements, packets, reuse, spill
 from starmill.pipelines.planning.candidates import Selected
-from starmill.pipelines.planning.packets import Reused, ShardPlace
+from starmill.pipelines.planning.packets import ShardPlace
+from starmill.pipelines.planning.reuse import Reusable
 from starmill.schema import replay_index, selection, shards, storage
 from starmill.schema.replay_row import COLUMNS
 
@@ -74,8 +74,12 @@ def layout(
     numbers: NDArray[np.int64],
     order: NDArray[np.int64],
     counts: Mapping[str, int],
+    increment: int = 0,
 ) -> Layout:
-    """Cuts the ordered list into files, shards and packets of one version."""
+    """Cuts the ordered list into files, shards and packets of one version.
+
+    The shards' names have the number of the increment, unless it is 0.
+    """
     end = len(order)
     splits, of_shard = selected.splits[order], numbers[order]
     is_shard = _is_new(splits) | _is_new(of_shard)
@@ -89,7 +93,7 @@ def layout(
             files.append(begin)
     names = [
         shards.shard_name(
-            selection.SPLITS[split], number, counts[selection.SPLITS[split]]
+            selection.SPLITS[split], number, counts[selection.SPLITS[split]], increment
         )
         for split, number in zip(splits[begins], of_shard[begins].tolist(), strict=True)
     ]
@@ -113,7 +117,7 @@ def write(
     order: NDArray[np.int64],
     plan: Layout,
     folder: str,
-    reusable: Mapping[str, Mapping[int, Reused]],
+    reusable: Reusable | None,
 ) -> tuple[str, int]:
     """Writes the work list; returns its digest and the number of reused replays."""
     place = np.empty(len(order), np.int64)
@@ -121,18 +125,25 @@ def write(
     file_of = np.searchsorted(plan.files, place, side="right") - 1
     count = len(plan.files) - 1
     digest, reused = hashlib.sha256(), 0
-    with spill.Spill(replay_index.SCHEMA, count) as waiting:
+    with (
+        spill.Spill(replay_index.SCHEMA, count) as waiting,
+        reuse.new_spill(count) as old_rows,
+    ):
         begin = 0
         for table in candidates.rows_at(index, selected.rows, list(COLUMNS)):
             end = begin + table.num_rows
             waiting.add(table.cast(replay_index.SCHEMA), file_of[begin:end])
             begin = end
+        have = None
+        if reusable is not None:
+            have = reuse.collect(reusable, selected.ids, file_of, old_rows)
         lists = []
         for number, table in enumerate(waiting.tables()):
             mine = order[plan.files[number] : plan.files[number + 1]]
             # The rows are in the order of the index, which is the order of their places.
             table = table.take(pa.array(np.searchsorted(np.sort(mine), mine)))
-            table, taken = _with_work(table, selected, mine, plan, number, reusable)
+            old = have.next_file() if have else {}
+            table, taken = _with_work(table, selected, mine, plan, number, old)
             reused += taken
             data, list_ = _encoded(table, plan, number)
             lists.append(list_)
@@ -152,7 +163,7 @@ def _with_work(
     mine: NDArray[np.int64],
     plan: Layout,
     number: int,
-    reusable: Mapping[str, Mapping[int, Reused]],
+    have: Mapping[str, Mapping[int, str]],
 ) -> tuple[pa.Table, int]:
     """Adds the columns of the work to the rows of one file."""
     codes = selected.sides[:, mine]
@@ -170,8 +181,8 @@ def _with_work(
         )
         for pair in codes.T.tolist()
     ]
-    reuse = [
-        _reuse(reusable.get(replay_id, {}), sides) if reusable else None
+    reused = [
+        reuse.as_json(have.get(replay_id, {}), sides)
         for replay_id, sides in zip(
             table.column("replay_id").to_pylist(), kept, strict=True
         )
@@ -183,17 +194,11 @@ def _with_work(
         reasons,
         [selection.SPLITS[split] for split in selected.splits[mine]],
         [plan.names[i] for i in shard.tolist()],
-        reuse,
+        reused,
     )
     arrays = [pa.array(values, pa.string()) for values in columns]
     table = pa.table([*table.columns, *arrays], schema=packets.SCHEMA)
-    return table.combine_chunks(), sum(item is not None for item in reuse)
-
-
-def _reuse(have: Mapping[int, Reused], sides: list[int]) -> str | None:
-    if not all(side in have for side in sides):
-        return None
-    return json.dumps([dataclasses.asdict(have[side]) for side in sides])
+    return table.combine_chunks(), sum(item is not None for item in reused)
 
 
 def _encoded(

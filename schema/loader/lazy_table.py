@@ -1,50 +1,27 @@
 """The episode table of a dataset, read by columns when they are asked for.
 
-In: a dataset's folder and manifest. Out: columns of any rows, checked as they are read. A table of
-up to `WHOLE_BYTES` is read and checked whole when it is opened. Of a larger one, opening reads the
-footer, each column is read in pieces, and the sha256 is compared before the first record of a
-shard is read (`verify`). Must not know what columns are used for.
+In: a dataset's folder and manifest. Out: columns of any rows. The table is a single file, or one for
+the base and one for each increment, whose rows follow each other. Must not know what columns are
+used for.
 """
 
-import functools
-import hashlib
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow
-import pyarrow.parquet
 from numpy.typing import NDArray
 
-from starmill.schema import errors, storage, table
-from starmill.schema.loader.temporary_folder import TemporaryFolder
-from starmill.schema.manifest import FileEntry, Manifest
-from starmill.schema.shards import ShardEntry
-
-# Tables of up to this size, some 100,000 episodes, are read and checked whole.
-WHOLE_BYTES = 32 << 20
-# Rows that are in memory at a time; their offsets take 10 MB.
-_BATCH_ROWS = 1 << 15
-_IDS = ("episode_id", "replay_id", "sha256")
-
-
-class Rows(NamedTuple):
-    """Consecutive rows of the table.
-
-    Attributes:
-        first: the number of the first.
-        content: some of their columns.
-    """
-
-    first: int
-    content: pyarrow.Table
+from starmill.schema import table
+from starmill.schema.loader import episode_file
+from starmill.schema.loader.episode_file import EpisodeFile, Rows
+from starmill.schema.manifest import Manifest
 
 
 class LazyTable:
     """The episode table of a dataset. It can be pickled: the copy opens the table again.
 
     Attributes:
-        url: address of the table.
         num_rows: E, the number of episodes.
         names: of the columns.
     """
@@ -52,42 +29,32 @@ class LazyTable:
     def __init__(self, folder: str, manifest: Manifest) -> None:
         self._folder = folder
         self._manifest = manifest
-        self.url = storage.join(folder, table.EPISODES)
         self.num_rows = manifest.episodes
         self.names: list[str] = table.EPISODE_SCHEMA.names
-        self._whole: pyarrow.Table | None = None
-        self._is_verified = False
-        # What is read instead of the table at `url`, once a copy of it is on this machine.
-        self._copy: TemporaryFolder | None = None
-        if manifest.file(table.EPISODES).size_bytes <= WHOLE_BYTES:
-            self._whole = read_episodes(folder, manifest)
-            self._is_verified = True
-        else:
-            self._check_size()
-            self._file.close()
+        self._files = [
+            EpisodeFile(folder, manifest, entry, count)
+            for entry, count in zip(
+                manifest.tables(table.EPISODES),
+                manifest.counts("episodes"),
+                strict=True,
+            )
+        ]
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Leaves everything out that has been read."""
         return LazyTable, (self._folder, self._manifest)
 
     def verify(self) -> None:
-        """Compares the table's sha256 with the manifest's; ManifestMismatch if they differ.
+        """Compares the sha256 of all files with the manifest's; ManifestMismatch if one differs.
 
-        A table of an object store is copied to this machine on the way, because whoever calls
-        this is about to read its largest columns.
+        Files of an object store are copied to this machine on the way, because whoever calls
+        this is about to read their largest columns.
         """
-        if self._is_verified:
-            return
-        if storage.is_local(self.url):
-            _check_written(self.url, self._manifest, storage.digest(*self._place))
-        else:
-            self._copy = self._fetch()
-        self._is_verified = True
+        for file in self._files:
+            file.verify()
 
     def columns(self, names: Sequence[str], rows: NDArray[np.int64]) -> pyarrow.Table:
         """Returns columns of some rows, in their order; FormatError for impossible values."""
-        if self._whole is not None:
-            return self._whole.select(names).take(rows)
         ordered = ascending(rows)
         parts = [
             part.content.take(ordered[begin:end] - part.first)
@@ -118,103 +85,14 @@ class LazyTable:
             names: of the columns.
             ordered: row numbers, ascending; groups of rows without any of them are left out.
         """
-        if self._whole is not None:
-            yield Rows(0, self._whole.select(names))
-            return
-        with self._file as file:
-            first = 0
-            for group in range(file.num_row_groups):
-                stop = first + file.metadata.row_group(group).num_rows
-                if ordered is None or np.diff(np.searchsorted(ordered, [first, stop])):
-                    yield from self._group(file, group, names, first)
-                first = stop
-
-    def _group(
-        self,
-        file: pyarrow.parquet.ParquetFile,
-        group: int,
-        names: Sequence[str],
-        first: int,
-    ) -> Iterator[Rows]:
-        try:
-            batches = file.iter_batches(
-                _BATCH_ROWS, [group], list(names), use_threads=False
-            )
-            for batch in batches:
-                content = pyarrow.Table.from_batches([batch]).select(names)
-                content.validate(full=True)
-                content = table.plain_texts(content, table.EPISODE_SCHEMA, self.url)
-                table.check_episodes(content, self._entries(content))
-                yield Rows(first, content)
-                first += content.num_rows
-        except table.UNREADABLE as error:
-            raise errors.FormatError(
-                f"{self.url}: not readable Parquet: {error}"
-            ) from error
-
-    def _entries(self, content: pyarrow.Table) -> list[ShardEntry]:
-        """Returns the manifest's entries of the shards that some rows name."""
-        if "shard" not in content.column_names:
-            return []
-        names = content.column("shard").unique().to_pylist()
-        return [self._shards[name] for name in names if name in self._shards]
-
-    @functools.cached_property
-    def _shards(self) -> dict[str, ShardEntry]:
-        return {entry.name: entry for entry in self._manifest.shards}
-
-    @property
-    def _file(self) -> pyarrow.parquet.ParquetFile:
-        """Returns the table's file, newly opened."""
-        size = self._manifest.file(table.EPISODES).size_bytes
-        try:
-            return table.open_parquet(
-                self._source(),
-                table.EPISODE_SCHEMA,
-                self.url,
-                size,
-                self._manifest.episodes,
-                _IDS,
-            )
-        except table.UNREADABLE as error:
-            raise errors.FormatError(
-                f"{self.url}: not readable Parquet: {error}"
-            ) from error
-
-    def _source(self) -> Any:
-        if self._copy is not None:
-            return str(self._copy.path / table.EPISODES)
-        filesystem, path = storage.filesystem_of(self.url)
-        if storage.is_local(self.url):
-            if storage.is_special(self.url):
-                raise errors.FormatError(f"{self.url}: expected a regular file")
-            return path
-        # Parquet asks for what it needs in large pieces; reading ahead would fetch other columns.
-        return filesystem.open(path, "rb", cache_type="none")
-
-    @property
-    def _place(self) -> tuple[str, str]:
-        return self._folder, table.EPISODES
-
-    def _check_size(self) -> None:
-        entry = self._manifest.file(table.EPISODES)
-        size = storage.size_bytes(self.url)
-        if size != entry.size_bytes:
-            raise _mismatch(self.url, entry, storage.Written(size, ""))
-
-    def _fetch(self) -> TemporaryFolder:
-        """Copies the table to this machine; returns the folder of the copy."""
-        folder = TemporaryFolder()
-        content = hashlib.sha256()
-        size = 0
-        with (folder.path / table.EPISODES).open("wb") as file:
-            for piece in storage.pieces(*self._place):
-                content.update(piece)
-                file.write(piece)
-                size += len(piece)
-        written = storage.Written(size, content.hexdigest())
-        _check_written(self.url, self._manifest, written)
-        return folder
+        first = 0
+        for file in self._files:
+            stop = first + file.num_rows
+            if ordered is None or np.diff(np.searchsorted(ordered, [first, stop])):
+                own = None if ordered is None else ordered - first
+                for part in file.pieces(names, own):
+                    yield Rows(first + part.first, part.content)
+            first = stop
 
 
 def ascending(rows: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -222,46 +100,15 @@ def ascending(rows: NDArray[np.int64]) -> NDArray[np.int64]:
     return rows if bool((np.diff(rows) > 0).all()) else np.unique(rows)
 
 
-def _check_written(url: str, manifest: Manifest, written: storage.Written) -> None:
-    entry = manifest.file(table.EPISODES)
-    if written != storage.Written(entry.size_bytes, entry.sha256):
-        raise _mismatch(url, entry, written)
-
-
 def read_episodes(folder: str, manifest: Manifest) -> pyarrow.Table:
     """Returns the whole episode table; FormatError for rows that the shards cannot have."""
-    data = checked_file(folder, manifest, table.EPISODES)
-    where = storage.join(folder, table.EPISODES)
-    rows = table.parse_table(data, table.EPISODE_SCHEMA, where, manifest.episodes)
-    table.check_episodes(rows, manifest.shards)
-    return rows
-
-
-def checked_file(folder: str, manifest: Manifest, name: str) -> bytes:
-    """Returns a file beside the shards; ManifestMismatch unless it is the manifest's."""
-    entry = manifest.file(name)
-    url = storage.join(folder, name)
-    size = storage.size_bytes(url)
-    # A file of another size is not read: it may be larger than the memory.
-    data = storage.read(url) if size == entry.size_bytes else b""
-    digest = hashlib.sha256(data).hexdigest()
-    if digest != entry.sha256:
-        raise _mismatch(url, entry, storage.Written(size, digest if data else ""))
-    return data
-
-
-def _mismatch(
-    url: str, entry: FileEntry, written: storage.Written
-) -> errors.ManifestMismatch:
-    """Returns the error for a file that is not the manifest's.
-
-    Args:
-        url: address of the file.
-        entry: what the manifest says of it.
-        written: what was found; its sha256 is "" if the file was not read.
-    """
-    digest = f" with {written.sha256}" if written.sha256 else ""
-    return errors.ManifestMismatch(
-        f"{url}: expected {entry.size_bytes} bytes with sha256 {entry.sha256}, "
-        f"found {written.size_bytes}{digest}: damaged, or of another dataset"
+    return pyarrow.concat_tables(
+        [
+            episode_file.read_whole(folder, manifest, entry, count)
+            for entry, count in zip(
+                manifest.tables(table.EPISODES),
+                manifest.counts("episodes"),
+                strict=True,
+            )
+        ]
     )

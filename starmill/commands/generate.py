@@ -34,6 +34,8 @@ EXAMPLES = """\
       --runner=FlinkRunner --flink_master=localhost:8081 --environment_type=LOOPBACK
   starmill generate --replays more/ --selection skirmish --output data2 --version 1.1.0 \\
       --extend data --sc2 skirmish
+  starmill generate --replays more/ --selection skirmish --output data --version 1.1.0 \\
+      --extend data --sc2 skirmish
 
 Options that are not listed above are Beam's.
 """
@@ -74,7 +76,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     source.add_argument(
         "--extend",
         metavar="DATASET",
-        help="reuse the episodes that this dataset already has",
+        help="reuse the episodes that this dataset already has; with the dataset's own folder as "
+        "--output, add the new replays to it, and leave its files as they are",
     )
     pack_options.add_password(source)
     pack_options.add_license(source)
@@ -199,6 +202,8 @@ def run(args: argparse.Namespace) -> int:
         local_runner.end_children()
         _start_again(args, error)
     except KeyboardInterrupt:
+        # Of two interrupts, the second one would end the command in the middle of this.
+        local_runner.ignore_interrupts()
         # Games end with their workers.
         local_runner.end_children()
         print("interrupted; run the same command again to continue", file=sys.stderr)
@@ -288,6 +293,7 @@ def _request(args: argparse.Namespace) -> generate.Request:
         root = os.path.abspath(os.path.expanduser(root))  # noqa: PTH100, PTH111  # a plain string for workers
         if args.runner == _LOCAL:  # on a cluster, the folder is on the workers
             installation.find(Path(root))
+    output = args.output.rstrip("/")
     deadlines = client.Deadlines(
         start=args.start_deadline, load=args.load_deadline, play=args.play_deadline
     )
@@ -295,9 +301,9 @@ def _request(args: argparse.Namespace) -> generate.Request:
         replays=tuple(args.replays),
         index=args.index,
         selection=rules,
-        output=args.output.rstrip("/"),
+        output=output,
         work=args.work,
-        name=args.name or rules.name,
+        name=args.name or generate.name_in_place(args.extend, output) or rules.name,
         version=args.version,
         pool=pool.PoolConfig(
             root=root,
@@ -428,7 +434,7 @@ def _print_counts(outcome: generate.Outcome) -> None:
     )
     print(
         f"episodes  {build_plan.selected:,} x 2 = "
-        f"{outcome.manifest.episodes:,} episodes + "
+        f"{outcome.episodes:,} episodes + "
         f"{outcome.unselected:,} not selected{_listed(unselected)} + "
         f"{failures:,} quarantined{_listed(outcome.failed)}"
     )
@@ -440,7 +446,7 @@ def _summary(outcome: generate.Outcome) -> dict[str, Any]:
         "read": build_plan.read,
         "selected": build_plan.selected,
         "rejected": dict(build_plan.rejected),
-        "episodes": content.episodes,
+        "episodes": outcome.episodes,
         "quarantined": sum(outcome.failed.values()),
         "failed": dict(outcome.failed),
         "unselected": dict(build_plan.unselected),

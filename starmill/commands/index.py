@@ -9,7 +9,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from starmill import pack_options, progress
 from starmill.engines.replays import replay_file
-from starmill.pipelines import claims, index
+from starmill.pipelines import claims, index, local_runner
 from starmill.pipelines.inputs import packs, sources
 from starmill.schema import errors, replay_index, selection, storage
 from starmill.schema.card import BLIZZARD_LICENSE
@@ -110,7 +110,13 @@ def run(args: argparse.Namespace) -> int:
         claims.held([folder], take_over=args.overwrite),
         progress.Progress("index", inputs.replays, "replays", done),
     ):
-        index.run(inputs, args.out, settings, options)
+        try:
+            index.run(inputs, args.out, settings, options)
+        except local_runner.WorkerLost as error:
+            raise errors.EngineError(
+                f"a worker process died ({error}). This machine may be short of memory: run "
+                "the command again with fewer --workers to continue"
+            ) from error
         index.remove_parts(args.out)
     return _report(args.out)
 

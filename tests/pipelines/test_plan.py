@@ -3,11 +3,12 @@
 import dataclasses
 import io
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
 from starmill.pipelines import plan
-from starmill.pipelines.planning import packets, packing
+from starmill.pipelines.planning import packets, packing, reuse
 from starmill.schema import (
     errors,
     manifest,
@@ -15,7 +16,9 @@ from starmill.schema import (
     selection,
     shards,
     storage,
+    table,
 )
+from tests.factories import records
 from tests.factories.replay_rows import row
 
 
@@ -151,24 +154,59 @@ def test_shards_follow_from_ids_and_the_number_of_replays(tmp_path):
 
 
 def test_episodes_of_another_dataset_are_reused_only_if_all_sides_are_there(tmp_path):
-    def reused(number, side):
-        return plan.Reused(
-            folder="old",
+    sides = [(1, 1), (1, 2), (2, 1), (7, 1), (7, 2)]
+    placed = [
+        shards.Placed(
+            meta=records.episode_meta(
+                replay_id=row(number).replay_id, player_id=side, apm=None
+            ),
+            split="train",
             shard="s",
-            offsets=(0, 5),
-            meta={"replay": number, "side": side},
+            offsets=(10 * place, 10 * place + 4, 10 * place + 9),
             sha256="x",
         )
-
-    have = {
-        row(1).replay_id: {1: reused(1, 1), 2: reused(1, 2)},
-        row(2).replay_id: {1: reused(2, 1)},
-    }
+        for place, (number, side) in enumerate(sides)
+    ]
+    rows = table.episode_table(placed).select(reuse.COLUMNS)
+    have = plan.Reusable(folder="old", pieces=[rows.slice(0, 1), rows.slice(1)])
     build_plan, out = make([row(n) for n in range(3)], tmp_path, reusable=have)
     entries = {item.row.replay_id: item.reused for item in everything(build_plan, out)}
     assert build_plan.reused == 1
-    assert entries[row(1).replay_id] == (reused(1, 1), reused(1, 2))
+    assert entries[row(1).replay_id] == tuple(
+        plan.Reused(
+            folder="old",
+            shard="s",
+            offsets=(placed[place].offsets[0], placed[place].offsets[-1]),
+            meta=dataclasses.asdict(placed[place].meta),
+            sha256="x",
+        )
+        for place in (0, 1)
+    )
     assert entries[row(0).replay_id] == entries[row(2).replay_id] == ()
+
+
+def test_a_plan_of_an_increment_has_the_new_replays_alone(tmp_path):
+    known = np.sort([bytes.fromhex(row(n).replay_id) for n in (0, 3, 50)])
+    rows = [row(n) for n in range(6)]
+    build_plan, out = make(rows, tmp_path, known=known, increment=2)
+    new = {row(n).replay_id for n in (1, 2, 4, 5)}
+    assert {item.row.replay_id for item in everything(build_plan, out)} == new
+    assert build_plan.replay_set == manifest.replay_set_digest(new)
+    assert (build_plan.read, build_plan.selected, dict(build_plan.rejected)) == (
+        6,
+        4,
+        {"duplicate": 2},
+    )
+    assert all(
+        shards.increment_of_name(name) == 2 for name in build_plan.replays_by_shard
+    )
+    others = [*rows, row(20, ladder=False)]
+    assert (
+        make(others, tmp_path, known=known, increment=2)[0].replay_set
+        == build_plan.replay_set
+    )
+    with pytest.raises(errors.ConfigError, match="nothing to add: .* all 2 replays"):
+        make([row(0), row(3)], tmp_path, known=known, increment=2)
 
 
 def test_two_engines_in_one_dataset_are_an_error(tmp_path):

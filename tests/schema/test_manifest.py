@@ -44,7 +44,9 @@ def rewrite(content, change):
     [
         (lambda m: m.update(extra=1), "unknown keys"),
         (lambda m: m.pop("engine"), "missing"),
-        (lambda m: m.update(format=2), "manifest format 2"),
+        (lambda m: m.update(format=3), "manifest format 3"),
+        (lambda m: m.update(format=2), "increments: expected some"),
+        (lambda m: m.update(increments=[]), "increments: expected none"),
         (lambda m: m.update(steps=1), "steps: expected .* found 1"),
         (lambda m: m.update(schema="0"), "not the fingerprint"),
         (lambda m: m.update(name="Upper"), "lower case"),

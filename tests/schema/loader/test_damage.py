@@ -12,8 +12,8 @@ from starmill.schema import (
     storage,
 )
 from starmill.schema.loader import windows
+from starmill.schema.loader.episode_file import checked_file
 from starmill.schema.loader.episode_index import EpisodeIndex
-from starmill.schema.loader.lazy_table import checked_file
 from tests.factories import datasets, records
 
 
@@ -86,7 +86,7 @@ def test_every_flipped_byte_beside_the_shards_is_noticed(tiny, monkeypatch):
         flips["name"] = name
         for flips["at"] in range(0, size, 1):
             with pytest.raises(errors.ManifestMismatch, match=name):
-                checked_file(str(tiny), content, name)
+                checked_file(str(tiny), content.file(name))
     flips["name"] = manifest.NAME
     for flips["at"] in range(len(content.to_bytes())):
         with pytest.raises(errors.FormatError):

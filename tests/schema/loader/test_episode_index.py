@@ -6,7 +6,7 @@ import pytest
 
 import starmill
 from starmill.schema import errors
-from starmill.schema.loader import episode_index, lazy_table
+from starmill.schema.loader import episode_file, episode_index, lazy_table
 from starmill.schema.loader.episode_index import EpisodeIndex
 from tests.factories import records
 
@@ -65,8 +65,8 @@ def test_the_index_of_some_episodes_has_only_their_rows(opened):
 def test_an_index_in_files_is_that_of_the_table(opened, monkeypatch, rows):
     rows = np.array(rows, np.int64)
     expected = EpisodeIndex.from_table(opened.table.take(rows))
-    monkeypatch.setattr(lazy_table, "WHOLE_BYTES", 0)
-    monkeypatch.setattr(lazy_table, "_BATCH_ROWS", 3)
+    monkeypatch.setattr(episode_file, "WHOLE_BYTES", 0)
+    monkeypatch.setattr(episode_file, "_BATCH_ROWS", 3)
     monkeypatch.setattr(episode_index, "MOST_IN_MEMORY", 0)
     content = lazy_table.LazyTable(opened.url, opened.manifest)
     index = EpisodeIndex.build(content, rows)

@@ -10,7 +10,7 @@ import pytest
 
 import starmill
 from starmill.schema import errors, manifest, storage, table
-from starmill.schema.loader import lazy_table
+from starmill.schema.loader import episode_file, lazy_table
 from starmill.schema.loader.lazy_table import LazyTable
 from tests.factories import datasets, records
 from tests.factories.datasets import LIGHT, assert_equal_batches, batches_of
@@ -29,8 +29,8 @@ def folder(request, tmp_path_factory):
 @pytest.fixture
 def lazy(monkeypatch):
     """Makes small tables be read as large ones are."""
-    monkeypatch.setattr(lazy_table, "WHOLE_BYTES", 0)
-    monkeypatch.setattr(lazy_table, "_BATCH_ROWS", 5)
+    monkeypatch.setattr(episode_file, "WHOLE_BYTES", 0)
+    monkeypatch.setattr(episode_file, "_BATCH_ROWS", 5)
 
 
 def rewrite(folder, change, **options):
@@ -73,8 +73,8 @@ def test_columns_of_any_rows_are_those_of_the_whole(folder, lazy):
 )
 def test_datasets_are_the_same_either_way(folder, filters, monkeypatch):
     whole = starmill.open_dataset(folder, **filters)
-    monkeypatch.setattr(lazy_table, "WHOLE_BYTES", 0)
-    monkeypatch.setattr(lazy_table, "_BATCH_ROWS", 5)
+    monkeypatch.setattr(episode_file, "WHOLE_BYTES", 0)
+    monkeypatch.setattr(episode_file, "_BATCH_ROWS", 5)
     part = starmill.open_dataset(folder, **filters)
     assert len(part) == len(whole) > 0
     assert repr(part) == repr(whole)
