@@ -166,7 +166,7 @@ def _ids(folder: str, base: manifest.Manifest) -> Iterator[pa.Array]:
         for entry in base.tables(name) if base.lists(name) else ():
             data = episode_file.checked_file(folder, entry)
             with table.open_parquet(
-                io.BytesIO(data), schema, entry.name, len(data), unlike=["replay_id"]
+                io.BytesIO(data), schema, entry.name, len(data), unique=["replay_id"]
             ) as file:
                 for batch in file.iter_batches(_BATCH_ROWS, columns=["replay_id"]):
                     yield batch.column(0)

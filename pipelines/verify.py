@@ -31,6 +31,8 @@ from starmill.schema import (
 )
 from starmill.schema.reasons import RejectReason
 
+__all__ = ["CheckShard", "Checked", "Problem", "chunks", "verify"]
+
 # Arrays whose bounds are nominal, as in the reference: unit columns exceed them (tags, counts),
 # and delays are stored as they are.
 _UNBOUNDED = ("raw_units", "action/delay")

@@ -423,10 +423,11 @@ def _increment_problems(content: Manifest) -> list[str]:
     if count > MOST_INCREMENTS:
         return [f"increments: expected at most {MOST_INCREMENTS:,}, found {count:,}"]
     problems = []
-    for entry in (*content.shards, *content.files):
-        stem, number = split_number(entry.name)
+    names = [entry.name for entry in content.shards]
+    for name in [*names, *(entry.name for entry in content.files)]:
+        stem, number = split_number(name)
         if number > (count - 1 if stem == NAME else count):
-            problems.append(f"{entry.name!r:.100}: there is no increment {number}")
+            problems.append(f"{name!r:.100}: there is no increment {number}")
     for number in range(1, count + 1):
         problems += _sum_problems(content, number)
         problems += _base_problems(content, number)

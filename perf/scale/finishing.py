@@ -29,9 +29,8 @@ _MOST_MB = 1000.0
 _MOST_REQUESTS = 1000.0
 
 
-def _rows(rng: np.random.Generator, name: str) -> pa.Table:
+def _rows(rng: np.random.Generator, name: str, count: int) -> pa.Table:
     """Returns the rows of one shard: both sides of its replays."""
-    count = EPISODES_OF_A_SHARD
     replays = synthetic_index.ids(rng, count // 2).take(
         pa.array(np.repeat(np.arange(count // 2), 2))
     )
@@ -61,7 +60,7 @@ def _rows(rng: np.random.Generator, name: str) -> pa.Table:
         "map_name": "Synthetic Map A LE",
         "race": "zerg",
         "opponent_race": "terran",
-        "split": "train",
+        "split": shards.split_of_name(name),
         "shard": name,
     }
     columns |= {key: pa.array([text] * count) for key, text in texts.items()}
@@ -69,11 +68,14 @@ def _rows(rng: np.random.Generator, name: str) -> pa.Table:
     return pa.table(arrays, schema=table.EPISODE_SCHEMA)
 
 
-def _result(rng: np.random.Generator, name: str) -> joining.ShardResult:
-    rows = _rows(rng, name)
+def shard_result(
+    rng: np.random.Generator, name: str, episodes: int = EPISODES_OF_A_SHARD
+) -> joining.ShardResult:
+    """Returns what a worker leaves for one shard of so many episodes, an even number."""
+    rows = _rows(rng, name, episodes)
     entry = shards.ShardEntry(
         name=name,
-        split="train",
+        split=shards.split_of_name(name),
         episodes=rows.num_rows,
         steps=32 * _CHUNKS * rows.num_rows,
         size_bytes=rows.num_rows * _CHUNKS * 64,
@@ -104,7 +106,7 @@ def _written(target: Target) -> list[str]:
         groups.setdefault(finishing.group_of(name), []).append(name)
     Path(storage.filesystem_of(target.output)[1]).mkdir(parents=True, exist_ok=True)
     for group, members in groups.items():
-        results = {name: _result(rng, name) for name in members}
+        results = {name: shard_result(rng, name) for name in members}
         for name, result in results.items():
             if group == "train-00000":
                 url = target.shard_result(name)

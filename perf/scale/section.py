@@ -25,6 +25,8 @@ MEASUREMENTS: list[str] = [
     "planning:pack",
     "finishing:finish",
     "finishing:remove",
+    "extending:grow",
+    "extending:compact",
     "reading:opening",
     "reading:windows",
     "reading:round_trips",
