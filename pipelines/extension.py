@@ -120,7 +120,7 @@ def check_same(growth: Growth, asked: Facts) -> None:
         "the name": (base.name, asked.name),
         "the selection": (base.selection, asked.selection),
     }
-    differences = [what for what, (old, new) in pairs.items() if old != new]
+    differences = [name for name, (old, new) in pairs.items() if old != new]
     if differences:
         raise errors.ConfigError(
             f"{base.reference()}: differs in {', '.join(differences)}; an increment has "

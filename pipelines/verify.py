@@ -156,8 +156,8 @@ def _read_table(
         _read_part(folder, name, number, rows, content, problems)
         for number, rows in enumerate(counts)
     ]
-    found = [part for part in parts if part is not None]
-    return pa.concat_tables(found) if len(found) == len(parts) else None
+    tables = [part for part in parts if part is not None]
+    return pa.concat_tables(tables) if len(tables) == len(parts) else None
 
 
 def _read_part(

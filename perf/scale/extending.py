@@ -105,15 +105,15 @@ def grow() -> list[Row]:
     written = counted_store.COUNTS["put_bytes"] + added
     before = base.size_bytes + sum(entry.size_bytes for entry in base.files)
     share = 100 * added / base.size_bytes
-    what = f"extend {EPISODES:,} episodes by {share:.1f}%"
+    name = f"extend {EPISODES:,} episodes by {share:.1f}%"
     return [
-        bounds.at_most(f"{what}: memory of the launcher to plan", "MB", planning, _MOST_MB),
-        bounds.at_most(f"{what}: memory of the launcher to finish", "MB", ending, _MOST_MB),
-        bounds.at_most(f"{what}: bytes written", "% of the dataset", 100 * written / before,
+        bounds.at_most(f"{name}: memory of the launcher to plan", "MB", planning, _MOST_MB),
+        bounds.at_most(f"{name}: memory of the launcher to finish", "MB", ending, _MOST_MB),
+        bounds.at_most(f"{name}: bytes written", "% of the dataset", 100 * written / before,
                        _MOST_PERCENT),
-        bounds.at_most(f"{what}: bytes beside the shards", "MB",
+        bounds.at_most(f"{name}: bytes beside the shards", "MB",
                        counted_store.COUNTS["put_bytes"] / 1e6, None),
-        bounds.at_most(f"{what}: core seconds of the launcher", "s", seconds + more_seconds, None),
+        bounds.at_most(f"{name}: core seconds of the launcher", "s", seconds + more_seconds, None),
     ]  # fmt: skip
 
 
@@ -151,8 +151,8 @@ def compact() -> list[Row]:
     memory, seconds = bounds.peak_mb(), bounds.core_seconds() - began
     if build_plan.reused != build_plan.selected:
         raise SystemExit(f"perf: {build_plan.reused:,} replays were taken over")
-    what = f"plan that takes over {EPISODES:,} episodes"
+    name = f"plan that takes over {EPISODES:,} episodes"
     return [
-        bounds.at_most(f"{what}: memory", "MB", memory, _MOST_MB),
-        bounds.at_most(f"{what}: core seconds", "s", seconds, None),
+        bounds.at_most(f"{name}: memory", "MB", memory, _MOST_MB),
+        bounds.at_most(f"{name}: core seconds", "s", seconds, None),
     ]

@@ -103,8 +103,8 @@ def test_the_card_may_be_that_of_the_dataset_before(folder, tmp_path):
         shutil.copy(before / name, folder / name)
     assert problems(folder) == []
     (folder / card.README).write_text("another one")
-    found = problems(folder)
-    assert found and all(text.startswith(card.README) for text in found)
+    sentences = problems(folder)
+    assert sentences and all(text.startswith(card.README) for text in sentences)
 
 
 def test_rows_in_the_table_of_another_increment_are_named(folder):
@@ -121,8 +121,8 @@ def test_rows_in_the_table_of_another_increment_are_named(folder):
     del loaded["checksum"]
     loaded["checksum"] = manifest._checksum(loaded)
     (folder / manifest.NAME).write_bytes(manifest._canonical(loaded))
-    found = all_problems(folder)
-    assert any("episodes.0001.parquet: " in text for text in found)
+    sentences = all_problems(folder)
+    assert any("episodes.0001.parquet: " in text for text in sentences)
 
 
 def test_a_side_that_is_in_two_increments_is_named(tmp_path):

@@ -1,11 +1,16 @@
 """Signals to a build on this machine: one line, and no process is left."""
 
+import concurrent.futures
 import os
 import signal
+import threading
 import time
+import zipfile
+from pathlib import Path
 
 import pytest
 
+from starmill.pipelines import local_runner
 from tests.endurance import commands
 from tests.factories import builds
 from tests.pipelines import disturb
@@ -70,3 +75,87 @@ def test_an_interrupt_ends_an_index_with_one_line(ladder, tmp_path, send):
     assert lines[-1] == INTERRUPTED
     ours = ("index  ", "INFO compiling")
     assert [line for line in lines[:-1] if not line.startswith(ours)] == []
+
+
+def test_a_worker_that_dies_while_replays_are_indexed_is_replaced(ladder, tmp_path):
+    """A pack and files are two units of work, so workers share them."""
+    pack = tmp_path / "pack.zip"
+    with zipfile.ZipFile(pack, "w") as file:
+        for path in ladder.files[:3]:
+            file.write(path, Path(path).name)
+    killed = []
+
+    def during(process):
+        while process.poll() is None and not killed:
+            for pid in builds.processes(disturb.WORKER, process.pid)[:1]:
+                builds.kill(pid)
+                killed.append(pid)
+            time.sleep(0.01)
+
+    replays = [str(pack), *ladder.files[3:]]
+    done = builds.build(
+        replays, tmp_path / "data", "--workers", "2", "--dry-run", during=during
+    )
+    assert killed
+    assert done.returncode == 0, done.stderr
+    assert "generate  a worker died" in done.stderr
+    assert "6 selected" in done.stdout
+
+
+def raised_by(thread, printed):
+    thread.start()
+    thread.join()
+    return [str(args.exc_value) for args in printed]
+
+
+def failing(text, gate=None):
+    def work():
+        if gate is not None:
+            gate.wait()
+        raise RuntimeError(text)
+
+    return threading.Thread(target=work)
+
+
+def test_only_threads_of_the_moment_end_quietly(monkeypatch):
+    printed = []
+    monkeypatch.setattr(threading, "excepthook", printed.append)
+    gate = threading.Event()
+    before = failing("of Beam", gate)
+    before.start()
+    local_runner._ignore_ends_of_workers()
+    gate.set()
+    before.join()
+    assert printed == []
+    died = "Worker subprocess exited with return code -9"
+    assert raised_by(failing(died), printed) == []
+    assert raised_by(failing("of another"), printed) == ["of another"]
+
+
+@pytest.mark.parametrize(
+    ("code", "error"), [(-9, local_runner.WorkerLost), (-2, KeyboardInterrupt)]
+)
+def test_the_end_of_a_worker_ends_the_wait_for_the_job(monkeypatch, code, error):
+    """A worker that died of an interrupt means one, and no signal is sent for it."""
+    printed = []
+    monkeypatch.setattr(threading, "excepthook", printed.append)
+    outcome = concurrent.futures.Future()
+    with local_runner._watched(outcome):
+        hook = threading.excepthook
+        died = f"Worker subprocess exited with return code {code}"
+        assert raised_by(failing(died), printed) == []
+        assert raised_by(failing("of another"), printed) == ["of another"]
+        with pytest.raises(error):
+            outcome.result(timeout=0)
+        raised_by(failing(died), printed)  # what comes second changes nothing
+    assert threading.excepthook is not hook
+
+
+def test_interrupts_are_ignored_even_if_one_waits():
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        local_runner.ignore_interrupts()
+        os.kill(os.getpid(), signal.SIGINT)
+        assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -165,8 +165,8 @@ def rename(entries, old, new):
             "there is no increment 2",
         ),
         (lambda m: rename(m["shards"], ".0002.", ".0003."), "no increment 3"),
-        (lambda m: rename(m["shards"], ".0002.", ".0000."), "is no shard's name"),
-        (lambda m: rename(m["shards"], ".0002.", ".2."), "is no shard's name"),
+        (lambda m: rename(m["shards"], ".0002.", ".0000."), "is not a shard's name"),
+        (lambda m: rename(m["shards"], ".0002.", ".2."), "is not a shard's name"),
         (
             lambda m: rename(m["shards"], ".0002.", ".0001."),
             "1: episodes: expected .* found 4",
