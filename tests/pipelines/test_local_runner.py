@@ -8,7 +8,9 @@ import time
 import zipfile
 from pathlib import Path
 
+import apache_beam as beam
 import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
 
 from starmill.pipelines import local_runner
 from tests.endurance import commands
@@ -159,3 +161,30 @@ def test_interrupts_are_ignored_even_if_one_waits():
         assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture
+def end_workers(monkeypatch):
+    """Leaves no worker, and the hook of threads as it was."""
+    monkeypatch.setattr(threading, "excepthook", threading.excepthook)
+    yield
+    local_runner.end_children()
+
+
+def test_a_worker_that_dies_ends_any_job(end_workers):
+    """The jobs of an index and of shards are run by the same runner as a build's."""
+    options = PipelineOptions(
+        [
+            "--runner=FnApiRunner",
+            "--direct_running_mode=multi_processing",
+            "--direct_num_workers=2",
+        ]
+    )
+    pipeline = local_runner.new_pipeline(options)
+    _ = (
+        pipeline
+        | beam.Create([1])
+        | beam.Map(lambda _: os.kill(os.getpid(), signal.SIGKILL))
+    )
+    with pytest.raises(local_runner.WorkerLost, match="code -9"):
+        pipeline.run()
