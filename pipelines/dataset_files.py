@@ -49,7 +49,9 @@ def check_files(folder: str, content: manifest.Manifest) -> Iterator[Problem]:
             yield Problem(name, "is a file or folder that the manifest does not list")
     known = _known_files(content)
     for name in sorted({entry.name for entry in content.files} - known):
-        yield Problem(name, "is not a file of a dataset, although the manifest lists it")
+        yield Problem(
+            name, "is not a file of a dataset, although the manifest lists it"
+        )
     required = known - _OPTIONAL - {table.UNSELECTED}
     for name in sorted(required - listed):
         yield Problem(name, "is not listed in the manifest")

@@ -6,7 +6,6 @@ replays at most.
 """
 
 import dataclasses
-import io
 import os
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -166,9 +165,16 @@ def _ids(folder: str, base: manifest.Manifest) -> Iterator[pa.Array]:
         for entry in base.tables(name) if base.lists(name) else ():
             data = episode_file.checked_file(folder, entry)
             with table.open_parquet(
-                io.BytesIO(data), schema, entry.name, len(data), unique=["replay_id"]
+                pa.BufferReader(data),
+                schema,
+                entry.name,
+                len(data),
+                unique=["replay_id"],
             ) as file:
-                for batch in file.iter_batches(_BATCH_ROWS, columns=["replay_id"]):
+                batches = file.iter_batches(
+                    _BATCH_ROWS, columns=["replay_id"], use_threads=False
+                )
+                for batch in batches:
                     yield batch.column(0)
 
 
