@@ -68,7 +68,8 @@ def render(first: Path, second: Path) -> str:
         ),
     ]
     about = "; ".join(
-        f"{name}: {len(rows):,} games on {content['about'].get('engine', 'unknown engine')}"
+        f"{name}: {len(rows):,} {'game' if len(rows) == 1 else 'games'} on "
+        f"{content['about'].get('engine', 'unknown engine')}"
         for name, rows, content in zip(sides, games, (a, b), strict=True)
     )
     return page.render(f"{sides.first} and {sides.second}", about, sides, sections)
@@ -120,8 +121,8 @@ def _elo(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[tuple[str, str, str
             )
             if line["status"] != "fixed" and (low is not None or high is not None):
                 ends = [
-                    "-inf" if low is None else f"{low:.0f}",
-                    "inf" if high is None else f"{high:.0f}",
+                    "-inf" if low is None else page.number(low),
+                    "inf" if high is None else page.number(high),
                 ]
                 text += f" ({' to '.join(ends)})"
             cells.append(text)

@@ -28,6 +28,12 @@ _STYLE = """
 td.broken { color: var(--enemy); font-weight: 650; } td.held { color: var(--own); }
 td, th { text-align: left; vertical-align: top; padding: 5px 10px 5px 0;
   border-bottom: 1px solid var(--edge); }
+.scrolled { overflow-x: auto; }
+@media (max-width: 520px) {
+  .assumptions tr { display: grid; grid-template-columns: 1fr auto; border-bottom: 1px solid var(--edge); }
+  .assumptions td { border: 0; } .assumptions td:last-child { grid-column: 1 / -1; padding-top: 0; }
+  .assumptions th { display: none; }
+}
 """
 
 
@@ -114,8 +120,8 @@ def _topic(topic: str, content: dict[str, Any]) -> str:
         if assumption.topic == topic:
             rows.append(_row(assumption, entry))
     return (
-        f"<h2>{html.escape(topic)}</h2><table><tr><th>assumption</th><th>state</th>"
-        f"<th>what it says, how it is checked, what was found</th></tr>"
+        f'<h2>{html.escape(topic)}</h2><table class="assumptions"><tr><th>assumption</th>'
+        f"<th>state</th><th>what it says, how it is checked, what was found</th></tr>"
         f"{''.join(rows)}</table>"
     )
 
@@ -154,8 +160,8 @@ def _measurements(content: dict[str, Any]) -> str:
         for name, value, assumed in measurement_rows(content["measured"])
     )
     return (
-        "<h2>Measured</h2><table><tr><th></th><th>here</th>"
-        f"<th>assumed in docs/scale.md</th></tr>{rows}</table>"
+        '<h2>Measured</h2><div class="scrolled"><table><tr><th></th><th>here</th>'
+        f"<th>assumed in docs/scale.md</th></tr>{rows}</table></div>"
     )
 
 
@@ -192,8 +198,9 @@ def _replays(content: dict[str, Any]) -> str:
         for replay in content["replays"]
     )
     return (
-        "<h2>Replays</h2><table><tr><th>sha256</th><th>version</th><th>map</th>"
-        f"<th>loops</th><th>steps of both players</th><th></th></tr>{rows}</table>"
+        '<h2>Replays</h2><div class="scrolled"><table><tr><th>sha256</th><th>version</th>'
+        "<th>map</th><th>loops</th><th>steps of both players</th><th></th></tr>"
+        f"{rows}</table></div>"
     )
 
 

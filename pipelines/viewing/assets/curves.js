@@ -48,8 +48,15 @@ const curves = (() => {
     return `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`;
   };
 
+  // Below the curves are their numbers at the pointer, or else at the moment that the map shows.
+  function drawLegend(plot) {
+    if (plot.cursor.left >= 0) return;
+    const points = plot.data[0].length - 1, last = plot.data[0][points] || 1;
+    plot.setLegend({ idx: Math.min(points, Math.round(now / last * points)) });
+  }
+
   // A vertical line at the moment that the map shows.
-  const cursorLine = { hooks: { draw: (plot) => {
+  const cursorLine = { hooks: { ready: drawLegend, setCursor: drawLegend, draw: (plot) => {
     const x = plot.valToPos(now, "x", true), context = plot.ctx;
     context.save();
     context.strokeStyle = color("--accent"); context.lineWidth = 1.5 * devicePixelRatio; context.setLineDash([]);
@@ -89,6 +96,7 @@ const curves = (() => {
   function moveTo(loop) {
     now = loop / LOOPS_PER_MINUTE;
     for (const { chart } of charts) chart.redraw(false);
+    for (const { chart } of charts) drawLegend(chart);
   }
 
   addEventListener("resize", () => {

@@ -300,7 +300,7 @@
   }
 
   function drawUnitPanel() {
-    if (hovered < 0) { list($("unit-values"), [["", "point at a unit on the map"]]); return; }
+    if (hovered < 0) { list($("unit-values"), [["unit", "point at one on the map"]]); return; }
     const pairs = [["row", current.series["unit/row"][hovered]]];
     for (const name of names.columns) {
       const value = current.series["unit/" + name][hovered];
@@ -326,7 +326,7 @@
     drawOverlays();
     drawPanels();
     const loop = current.series.game_loop[step];
-    $("step-text").textContent = `step ${step + 1}/${current.steps}  loop ${loop}  ${curves.clock(Math.floor(loop / LOOPS_PER_SECOND) / 60)}`;
+    $("step-text").textContent = `step ${step + 1}/${current.steps}  loop ${loop}  ${curves.clock(loop / 1344)}`;
     curves.moveTo(loop);
   }
 
