@@ -91,6 +91,12 @@ const curves = (() => {
     const last = Math.max(...sides.map((side) => side.series.game_loop[side.steps - 1])) / LOOPS_PER_MINUTE;
     const minutes = Array.from({ length: POINTS + 1 }, (_, i) => last * i / POINTS);
     for (const plot of plots(sides, labels, names, minutes)) draw(target, plot, minutes, seek);
+    fit();  // the first charts had the whole width
+  }
+
+  function fit() {
+    for (const { chart, place } of charts)
+      chart.setSize({ width: Math.max(place.clientWidth, 200), height: 190 });
   }
 
   function moveTo(loop) {
@@ -99,9 +105,6 @@ const curves = (() => {
     for (const { chart } of charts) drawLegend(chart);
   }
 
-  addEventListener("resize", () => {
-    for (const { chart, place } of charts)
-      chart.setSize({ width: Math.max(place.clientWidth, 200), height: 190 });
-  });
+  addEventListener("resize", fit);
   return { show, moveTo, clock };
 })();
