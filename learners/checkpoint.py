@@ -13,9 +13,11 @@ import dataclasses
 import errno
 import hashlib
 import json
+import math
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+import stat
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -40,6 +42,8 @@ _DAMAGE = (KeyError, TypeError, ValueError, EOFError, OSError, RuntimeError)
 _NO_SPACE = os.strerror(errno.ENOSPC)
 # Of a checkpoint's other files, and of metrics.
 _SPARE_BYTES = 1 << 20
+# Arrays of zeros shrink to a thousandth, but parameters do not.
+_MOST_RATIO, _MOST_EXTRA = 200, 16 << 20
 _Result = TypeVar("_Result")
 
 Arrays = dict[str, NDArray[Any]]
@@ -176,6 +180,7 @@ class Store:
             raise errors.FormatError(
                 f"{folder}: the checkpoint is damaged or incomplete: it has no state"
             )
+        _check_size(folder, metadata["state"].values())
         like = {
             name: np.broadcast_to(np.zeros((), leaf.dtype), leaf.shape)
             for name, leaf in metadata["state"].items()
@@ -227,6 +232,7 @@ def load(folder: Path) -> tuple[Meta, Arrays]:
             f"{folder}: expected a folder that `starmill train` wrote, with "
             f"{run_folder.CHECKPOINTS}/ in it"
         )
+    _check_files(folder / run_folder.CHECKPOINTS)
     with Store(folder) as store:
         return store.load()
 
@@ -338,6 +344,36 @@ def _guarded(where: Path, action: Callable[[], _Result]) -> _Result:
             f"{where}: the checkpoint is damaged or incomplete: "
             f"{type(error).__name__}: {reason[:200]}"
         ) from error
+
+
+def _check_files(folder: Path) -> None:
+    """Raises FormatError for pipes, devices and sockets, which a reader could wait for for ever."""
+    for parent, folders, names in os.walk(folder):
+        for name in (*folders, *names):
+            path = Path(parent, name)
+            try:
+                mode = path.stat().st_mode
+            except OSError:
+                continue  # deleted by the process that trains, or a link that leads nowhere
+            if not (
+                stat.S_ISREG(mode) or (stat.S_ISDIR(mode) and not path.is_symlink())
+            ):
+                raise errors.FormatError(
+                    f"{path}: expected a regular file or a folder; delete what is there, or "
+                    "copy the run again"
+                )
+
+
+def _check_size(folder: Path, leaves: Iterable[Any]) -> None:
+    """Raises FormatError for arrays that a checkpoint of this size cannot hold."""
+    total = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in leaves)
+    stored = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    limit = _MOST_RATIO * stored + _MOST_EXTRA
+    if total > limit:
+        raise errors.FormatError(
+            f"{folder}: expected arrays of at most {limit:,} bytes in {stored:,} bytes of "
+            f"files, found {total:,}"
+        )
 
 
 def _has_digests(folder: Path) -> bool:

@@ -1,6 +1,7 @@
 """Checkpoints: what is stored, damage of every kind, and files without digests."""
 
 import errno
+import os
 import shutil
 
 import numpy as np
@@ -187,3 +188,29 @@ def test_a_tree_of_another_shape_is_refused(written):
 def test_unknown_keys_of_the_meta_are_refused(written):
     with pytest.raises(errors.FormatError, match="expected the meta's keys"):
         checkpoint.checked_meta({"run": {}}, written)
+
+
+@pytest.mark.parametrize(
+    "name", ["meta/metadata", "_CHECKPOINT_METADATA", "state/manifest.ocdbt", "other"]
+)
+@pytest.mark.parametrize("kind", ["fifo", "device", "folder"])
+def test_what_is_not_a_file_is_refused_before_it_blocks_a_reader(folder, name, kind):
+    path = folder / run_folder.CHECKPOINTS / "6" / name
+    path.unlink(missing_ok=True)
+    if kind == "fifo":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero" if kind == "device" else folder)
+    with pytest.raises(errors.FormatError, match=f"{name}: expected a regular file"):
+        checkpoint.load(folder)
+
+
+def test_arrays_larger_than_their_files_can_hold_are_refused(tmp_path, monkeypatch):
+    """Files of kilobytes can state arrays of gigabytes: what is not stored is zero."""
+    zeros = ({"kernel": np.zeros(1 << 21, np.float32)}, {}, {})
+    with checkpoint.Store(tmp_path) as store:
+        store.save(zeros, _meta(1))
+    checkpoint.load(tmp_path)
+    monkeypatch.setattr(checkpoint, "_MOST_EXTRA", 0)
+    with pytest.raises(errors.FormatError, match="expected arrays of at most"):
+        checkpoint.load(tmp_path)
