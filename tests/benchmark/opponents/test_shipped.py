@@ -19,14 +19,15 @@ def test_a_word_means_a_file_that_ships(name):
     assert one.name == f"skirmish-{name}"
     assert one.kind == contestants.Kind.CHECKPOINT
     searches = "search=20&" if name == "mzs-mcts" else ""
-    assert one.options == options == f"{searches}temperature=1.0"
+    calm = "temperature=0.6&temperature_function=1.0&temperature_delay=1.0"
+    assert one.options == options == searches + calm
     assert one.digest == f"sha256:{digest}?{options}"
 
 
 def test_options_can_be_added_and_the_name_changed():
     one = contestants.contestant("calm=skirmish:mzs-mcts?temperature=0.5")
     # The later of two counts.
-    wanted = "search=20&temperature=1.0&temperature=0.5"
+    wanted = f"{shipped.AGENTS['mzs-mcts'].options}&temperature=0.5"
     assert (one.name, one.options) == ("calm", wanted)
     assert one.digest.endswith(f"?{wanted}")
 

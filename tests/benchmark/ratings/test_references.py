@@ -10,7 +10,7 @@ import pytest
 
 from starmill import cli
 from starmill.benchmark import evaluation
-from starmill.benchmark.opponents import contestants, shipped
+from starmill.benchmark.opponents import contestants
 from starmill.benchmark.ratings import elo, references, results, winrates
 from starmill.benchmark.tournaments import referee
 from starmill.commands import evaluate
@@ -18,7 +18,6 @@ from tests.benchmark.ratings.test_elo import scipy_fit
 from tests.commands.test_rate import write_csv
 from tests.factories import tournaments
 
-AGENTS = [f"skirmish-{name}" for name in shipped.AGENTS]
 SPECIALISTS = ["rush", "economy", "turtle"]
 LEVELS = ["very_hard", "very_easy"]
 
@@ -31,7 +30,7 @@ def games():
 def test_they_are_the_games_that_one_command_plays(games):
     """All pairs, 20 games each; the game's own levels have no seat to meet from."""
     config = evaluation.Config(
-        agents=(*(f"skirmish:{name}" for name in shipped.AGENTS), *SPECIALISTS),
+        agents=tuple(SPECIALISTS),
         opponents=tuple(LEVELS),
         round_robin=True,
         games=20,
@@ -39,7 +38,7 @@ def test_they_are_the_games_that_one_command_plays(games):
     )
     offered = referee.available_maps("skirmish")
     plan = evaluation.plan(config, offered)
-    everybody = [*AGENTS, *SPECIALISTS, *LEVELS]
+    everybody = [*SPECIALISTS, *LEVELS]
     pairs = set(itertools.combinations(everybody, 2)) - {tuple(LEVELS)}
     assert {(one.home, one.away) for one in plan.fixtures} == pairs
     played = {
@@ -78,20 +77,19 @@ def test_a_game_played_again_ends_as_it_did(games, tmp_path):
     ]
 
 
-def test_the_games_are_those_of_the_agents_that_ship(games):
-    words = {f"skirmish-{name}": f"skirmish:{name}" for name in shipped.AGENTS}
+def test_the_games_are_those_of_the_present_players(games):
     for row in games:
         for name, digest in (
             (row.home, row.home_digest),
             (row.away, row.away_digest),
         ):
-            assert digest == contestants.contestant(words.get(name, name)).digest
+            assert digest == contestants.contestant(name).digest
         assert row.engine.startswith("skirmish ")
 
 
 def test_ratings_are_what_somebody_elses_fit_gives(games):
     ratings = references.skirmish_ratings()
-    assert set(ratings) == {*AGENTS, *SPECIALISTS, *LEVELS}
+    assert set(ratings) == {*SPECIALISTS, *LEVELS}
     assert ratings[elo.ANCHOR] == elo.ANCHOR_ELO
     table = winrates.tabulate(row.as_game() for row in games)
     fitted = [ratings[name] for name in table.agents]
@@ -116,12 +114,12 @@ def test_a_new_agent_is_rated_against_them(tmp_path, capsys):
 
 def test_another_agent_under_a_references_name_is_refused(tmp_path, capsys):
     command = [
-        "evaluate", "--agent", "skirmish-bc=random", "--opponents", "very_easy",
+        "evaluate", "--agent", "rush=random", "--opponents", "very_easy",
         "--games", "1", "--references", "skirmish", "--out", str(tmp_path / "games"),
     ]  # fmt: skip
     assert cli.main(command) == 2
     said = capsys.readouterr().err
-    assert "skirmish-bc: sha256:" in said
+    assert "rush: specialist:rush:" in said
     assert "was rated, found random:" in said
 
 
