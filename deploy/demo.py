@@ -17,7 +17,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 SHOWN_LINES = 15
-WATCHED = ("rush-vs-very_easy-0000", "bc-vs-very_easy-0000")
+# An agent that ships, and the one that the demo trains.
+SHIPPED, OWN = "skirmish:bc", "bc"
+OPPONENT = "very_easy"
+WATCHED = tuple(
+    f"{name.replace(':', '-')}-vs-{OPPONENT}-0000" for name in (SHIPPED, OWN)
+)
 TRUNCATE = 60
 
 
@@ -53,9 +58,9 @@ def steps(out: Path, games: int, frames: int) -> list[Step]:
         *("--frames", str(frames)),
     )
     evaluate = (
-        *("evaluate", "--agent", f"bc={agent}", "--agent", "rush"),
-        *("--opponents", "very_easy", "--anchor", "very_easy", "--games", "2"),
-        *("--parallel", "2", "--max-minutes", "8", "--out", str(evaluation)),
+        *("evaluate", "--agent", f"{OWN}={agent}", "--agent", SHIPPED),
+        *("--opponents", OPPONENT, "--anchor", OPPONENT, "--games", "1"),
+        *("--parallel", "2", "--max-minutes", "20", "--out", str(evaluation)),
     )
     watch = ("watch", str(evaluation), *(f"--game={name}" for name in WATCHED))
     ladder = (
@@ -96,7 +101,7 @@ def _outcomes(path: Path) -> str:
     rows = [line.split(",") for line in path.read_text("utf-8").splitlines()[1:]]
     words = {"1": "won", "0": "drew", "-1": "lost"}
     endings = {row[0]: f"{row[1]} {words[row[5]]}" for row in rows}
-    return "against very_easy " + ", ".join(
+    return f"against {OPPONENT} " + ", ".join(
         endings[name] for name in WATCHED if name in endings
     )
 

@@ -58,9 +58,9 @@ def test_outcomes_are_those_of_the_watched_games(demo, tmp_path):
     rows = [
         "game,home,away,home_race,away_race,outcome,x",
         f"{demo.WATCHED[1]},bc,very_easy,zerg,zerg,0,1",
-        f"{demo.WATCHED[0]},rush,very_easy,zerg,zerg,1,1",
+        f"{demo.WATCHED[0]},skirmish-bc,very_easy,zerg,zerg,1,1",
         "other,rush,very_easy,zerg,zerg,-1,1",
     ]
     path = tmp_path / "results.csv"
     path.write_text("\n".join(rows) + "\n")
-    assert demo._outcomes(path) == "against very_easy rush won, bc drew"
+    assert demo._outcomes(path) == "against very_easy skirmish-bc won, bc drew"

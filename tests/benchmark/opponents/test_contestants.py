@@ -9,6 +9,13 @@ from starmill.benchmark.opponents import (
 from starmill.learners import acting
 from starmill.schema import errors, settings
 
+# How the agents that ship draw their actions.
+CALM = {
+    "temperature": "0.6",
+    "temperature_function": "1.0",
+    "temperature_delay": "1.0",
+}
+
 
 def test_words_of_the_command_line(tmp_path):
     checkpoint = tmp_path / "bc"
@@ -110,13 +117,13 @@ def test_load_agent_takes_what_evaluate_takes():
 @pytest.mark.parametrize(
     ("source", "keywords", "options"),
     [
-        ("skirmish:bc", {}, {"temperature": "1.0"}),
-        ("skirmish:bc", {"temperature": 0.5}, {"temperature": "0.5"}),
-        ("skirmish:mzs-mcts", {}, {"search": "20", "temperature": "1.0"}),
+        ("skirmish:bc", {}, CALM),
+        ("skirmish:bc", {"temperature": 0.5}, {**CALM, "temperature": "0.5"}),
+        ("skirmish:mzs-mcts", {}, {"search": "20", **CALM}),
         (
             "skirmish:mzs-mcts",
             {"search": 8, "simulations": 4, "mmr": 4000},
-            {"search": "8", "simulations": "4", "mmr": "4000", "temperature": "1.0"},
+            {"search": "8", "simulations": "4", "mmr": "4000", **CALM},
         ),
     ],
 )
