@@ -358,9 +358,9 @@ def _columns(
     run: Run, state: State, episodes: Dataset, critic: Path | None
 ) -> list[LookUp]:
     """Returns the numbers for each step that the run has beside those of the dataset."""
-    found = []
+    lookups = []
     if critic is not None:
-        found.append(LookUp(columns.read(critic), episodes))
+        lookups.append(LookUp(columns.read(critic), episodes))
     if getattr(run.algorithm, "frozen_encoder", False):
         _log.info("computing the latents of %d steps", episodes.steps)
         arrays = latents.encode(
@@ -370,8 +370,8 @@ def _columns(
             splits.every_step(episodes, _ENCODED_TOGETHER),
             columns.starts(episodes),
         )
-        found.append(LookUp(columns.of_dataset(episodes, arrays), episodes))
-    return found
+        lookups.append(LookUp(columns.of_dataset(episodes, arrays), episodes))
+    return lookups
 
 
 def _first_meta(run: Run, data: Dataset, episodes: Dataset) -> Meta:

@@ -16,7 +16,7 @@ from tests.conftest import ROOT
 FOLDERS = ("schema", "converters", "engines", "pipelines", "learners", "benchmark")
 PACKAGES = (*FOLDERS, "starmill/commands", "starmill/pages")
 MOST_LINES, MOST_MODULES = 500, 20
-# Names that say how a value came about, or nothing about it. `learners` is not checked.
+# Names that say how a value came about, or nothing about it.
 NO_NAMES = {"found", "chosen", "made", "got", "what", "who"}
 BAGS = {"utils", "util", "common", "helpers", "helper", "misc", "base"}
 # Files that a documented command writes.
@@ -110,9 +110,8 @@ def _variables(tree: ast.Module) -> Iterator[tuple[str, int]]:
 def test_variables_are_nouns() -> None:
     paths = [*_sources(), *_modules("tests", "perf")]
     for path in paths:
-        if "learners" not in path.relative_to(ROOT).parts:
-            for name, line in _variables(ast.parse(path.read_text("utf-8"))):
-                assert name.strip("_") not in NO_NAMES, f"{path}:{line}: {name}"
+        for name, line in _variables(ast.parse(path.read_text("utf-8"))):
+            assert name.strip("_") not in NO_NAMES, f"{path}:{line}: {name}"
 
 
 def test_the_check_of_variables_can_fail() -> None:

@@ -40,9 +40,9 @@ class SpacingCounter:
         """Counts one target point (x, y); `places` [U, 2] likewise, `own` are finished units of the player."""
         distance = np.minimum(np.abs(places - np.array(point)).max(-1), _REACH)
         self._points[function] += 1
-        for counts, who in ((self._anybody, np.ones_like(own)), (self._own, own)):
+        for counts, group in ((self._anybody, np.ones_like(own)), (self._own, own)):
             nearest = np.full(states.TYPES, _REACH + 1)
-            np.minimum.at(nearest, types[who], distance[who])
+            np.minimum.at(nearest, types[group], distance[group])
             there = np.flatnonzero(nearest <= _REACH)
             counts[function, there, nearest[there]] += 1
 
@@ -66,6 +66,6 @@ class SpacingCounter:
         distance = np.where(usual.any(-1), usual.argmax(-1) + 1, _REACH)
         best = distance.argmin(-1)
         table = np.zeros(distance.shape)
-        found = np.flatnonzero(distance.min(-1) < _REACH)
-        table[found, best[found]] = distance[found, best[found]]
+        functions = np.flatnonzero(distance.min(-1) < _REACH)
+        table[functions, best[functions]] = distance[functions, best[functions]]
         return table

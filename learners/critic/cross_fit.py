@@ -78,8 +78,8 @@ def cross_fit(
         )
     # The same features for all models, so that their updates are compiled once.
     # They depend on no outcomes.
-    chosen = features.fit(steps.inputs[rows], steps.loop[rows], config.rare)
-    inputs = chosen.of(steps.inputs[rows], steps.loop[rows])
+    step_features = features.fit(steps.inputs[rows], steps.loop[rows], config.rare)
+    inputs = step_features.of(steps.inputs[rows], steps.loop[rows])
     values = np.zeros(len(where), np.float32)
     looks, models = [], []
 
@@ -108,7 +108,7 @@ def cross_fit(
         unseen = np.flatnonzero(where == held)
         for start in range(0, len(unseen), _TOGETHER):
             now = unseen[start : start + _TOGETHER]
-            seen = chosen.of(steps.inputs[now], steps.loop[now])
+            seen = step_features.of(steps.inputs[now], steps.loop[now])
             values[now] = np.mean([model.values(seen) for model in members], axis=0)
         models.append(members)
-    return Values(values, chosen, looks, models)
+    return Values(values, step_features, looks, models)

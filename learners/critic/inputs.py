@@ -87,9 +87,11 @@ def _inputs(
     alliance = units[..., column["alliance"]]
     frame = np.arange(len(units))[:, None]
     sides = []
-    for who in (OWN, ENEMY):
+    for owner in (OWN, ENEMY):
         counts = np.zeros((len(units), TYPES), np.float32)
-        np.add.at(counts, (np.broadcast_to(frame, types.shape), types), alliance == who)
+        np.add.at(
+            counts, (np.broadcast_to(frame, types.shape), types), alliance == owner
+        )
         sides.append(counts)
     amounts = np.maximum(player, 0).astype(np.float32)
     time = (loop[:, None] / _LONG).astype(np.float32)

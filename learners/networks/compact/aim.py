@@ -59,7 +59,7 @@ class Scene(NamedTuple):
 
     Attributes:
         context: [F, D], the latent given the arguments before.
-        chosen: [F, d], the embedding of the first unit that is commanded.
+        first_unit: [F, d], the embedding of the first unit that is commanded.
         anchor: [F, U], the logit of each unit as anchor.
         units: [F, U, d], embeddings.
         facts: of the units.
@@ -70,7 +70,7 @@ class Scene(NamedTuple):
     """
 
     context: jax.Array
-    chosen: jax.Array
+    first_unit: jax.Array
     anchor: jax.Array
     units: jax.Array
     facts: Facts
@@ -185,7 +185,7 @@ class Aim(nnx.Module):
         """
         anchors = jnp.take_along_axis(scene.units, index[..., None], axis=1)
         places = jnp.take_along_axis(scene.facts.places, index[..., None], axis=1)
-        commanded = jnp.broadcast_to(scene.chosen[:, None], anchors.shape)
+        commanded = jnp.broadcast_to(scene.first_unit[:, None], anchors.shape)
         patches = self._patches(scene, places)
         flat_patches = patches.reshape(*patches.shape[:2], -1).astype(jnp.float32)
         around = jax.nn.relu(self.patch(flat_patches))

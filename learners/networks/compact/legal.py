@@ -124,26 +124,26 @@ class LegalActions(nnx.Module):
             # Without a floor, an amount may be negative: supply, after losing buildings.
             legal &= (amount[:, None] >= floors[:, i]) | (floors[:, i] <= 0)
         commands, targets = (jnp.asarray(takes) for takes in self.takes)
-        for name, who, state, count, takes in (
+        for name, group, state, count, takes in (
             ("commanded", facts.own, kinds[0], states.COMMANDED, commands),
             ("energies", facts.own, kinds[1], states.ENERGIES, commands),
             ("targets", facts.valid, kinds[2], states.TARGETED, targets),
         ):
             bits = jnp.round(self._table(name)).astype(jnp.int32)
             allowed = (bits[..., None] >> jnp.arange(count)) & 1 == 0
-            there = _there(facts.types * count + state, who, states.TYPES * count)
+            there = _there(facts.types * count + state, group, states.TYPES * count)
             exists = there @ allowed.reshape(len(bits), -1).T.astype(there.dtype) > 0.5
             legal &= exists | ~takes
         return _or_all(legal, jnp.ones_like(legal))
 
 
-def _there(index: jax.Array, who: jax.Array, size: int) -> jax.Array:
-    """Returns 1.0 for the numbers [F, size] that one of the rows [F, U] in `who` has."""
+def _there(index: jax.Array, group: jax.Array, size: int) -> jax.Array:
+    """Returns 1.0 for the numbers [F, size] that one of the rows [F, U] in `group` has."""
 
-    def one(index: jax.Array, who: jax.Array) -> jax.Array:
-        return jnp.zeros(size).at[index].max(who.astype(jnp.float32))
+    def one(index: jax.Array, group: jax.Array) -> jax.Array:
+        return jnp.zeros(size).at[index].max(group.astype(jnp.float32))
 
-    return jax.vmap(one)(index, who)
+    return jax.vmap(one)(index, group)
 
 
 def _or_all(mask: jax.Array, everything: jax.Array) -> jax.Array:

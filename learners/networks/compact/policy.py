@@ -262,11 +262,11 @@ class CompactPolicy(nnx.Module, Sampler[CompactLatent]):
         commanded: jax.Array,
         related: Related,
     ) -> Scene:
-        chosen = selection.picked(latent.units, first) * commanded[:, None]
+        first_unit = selection.picked(latent.units, first) * commanded[:, None]
         is_free = latent.standing is None
         return Scene(
             context,
-            chosen,
+            first_unit,
             related.anchor,
             latent.units,
             latent.facts,

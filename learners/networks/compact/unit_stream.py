@@ -144,7 +144,7 @@ class UnitStream(nnx.Module):
     def summary(self, units: jax.Array, known: Facts) -> jax.Array:
         """Returns what the units are to the vector stream, [F, vector]."""
         neutral = known.valid & ~known.own & ~known.enemy
-        means = [_mean(units, who) for who in (known.own, known.enemy, neutral)]
+        means = [_mean(units, group) for group in (known.own, known.enemy, neutral)]
         logits = jnp.where(known.valid[..., None], self.query(units), layers.MASKED)
         weights = jax.nn.softmax(logits, axis=1)
         looks = jnp.einsum("fuq,fud->fqd", weights, units).reshape(len(units), -1)
@@ -158,14 +158,14 @@ class UnitStream(nnx.Module):
         """Returns where each unit is, from the player's bases, units and enemies: [F, U, 9]."""
         is_base = known.own & (frames["units"][..., self.bases] > 0)
         parts = []
-        for who in (is_base, known.own, known.enemy):
-            offset = (known.places - _mean(known.places, who)[:, None]) / _NEAR
-            offset = jnp.where(who.any(-1)[:, None, None], offset, 0.0)
+        for group in (is_base, known.own, known.enemy):
+            offset = (known.places - _mean(known.places, group)[:, None]) / _NEAR
+            offset = jnp.where(group.any(-1)[:, None, None], offset, 0.0)
             parts += [offset, jnp.linalg.norm(offset + 1e-6, axis=-1, keepdims=True)]
         return jnp.clip(jnp.concatenate(parts, axis=-1), -4.0, 4.0)
 
 
-def _mean(values: jax.Array, who: jax.Array) -> jax.Array:
-    """Returns the mean of values [F, U, D] over the units in `who`; 0 without any."""
-    count = jnp.maximum(who.sum(-1, keepdims=True), 1)
-    return jnp.einsum("fud,fu->fd", values, who.astype(values.dtype)) / count
+def _mean(values: jax.Array, group: jax.Array) -> jax.Array:
+    """Returns the mean of values [F, U, D] over the units in `group`; 0 without any."""
+    count = jnp.maximum(group.sum(-1, keepdims=True), 1)
+    return jnp.einsum("fud,fu->fd", values, group.astype(values.dtype)) / count

@@ -128,10 +128,10 @@ class UnitTagsHead(nnx.Module):
             tag = choose(now.slot, jnp.where(mask, logits, MASKED))
             ended = now.ended | (tag == rows)
             tag = jnp.where(ended, END, tag).astype(jnp.int32)
-            chosen = self._embedded(units, tag[:, None])[:, 0]
+            choices = self._embedded(units, tag[:, None])[:, 0]
             return _Drawing(
                 slot=now.slot + 1,
-                query=self.next_query(now.query, chosen),
+                query=self.next_query(now.query, choices),
                 tags=now.tags.at[:, now.slot].set(tag),
                 selected=now.selected | (is_row == tag[:, None]),
                 ended=ended,
@@ -167,16 +167,16 @@ class UnitTagsHead(nnx.Module):
         return jnp.take_along_axis(small, index[..., None], axis=1)
 
     def _queries(
-        self, query: jax.Array, chosen: jax.Array
+        self, query: jax.Array, choices: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
         """Returns each slot's query, [B, 64, vector], and the one after the last slot.
 
-        chosen: small embeddings of the choices, [B, 64, s].
+        choices: small embeddings of the choices, [B, 64, s].
         """
         first, second = self.next_query.images
         norms = self.next_query.norms
         # What a choice adds does not depend on the query: one product for all slots.
-        added = second(jax.nn.relu(norms[1](chosen))).swapaxes(0, 1)
+        added = second(jax.nn.relu(norms[1](choices))).swapaxes(0, 1)
 
         def step(query: jax.Array, more: jax.Array) -> tuple[jax.Array, jax.Array]:
             return first(jax.nn.relu(norms[0](query))) + more, query
