@@ -7,6 +7,7 @@ of a worker. After the latter two, it ends all workers and goes on without the j
 start again; it skips what is finished. The workers themselves ignore interrupts.
 """
 
+import atexit
 import concurrent.futures
 import contextlib
 import logging
@@ -77,6 +78,7 @@ class LocalRunner(fn_runner.FnApiRunner):  # type: ignore[misc]  # Beam has no t
             except (KeyboardInterrupt, WorkerLost):
                 _ignore_ends_of_workers()
                 _end_workers()
+                atexit.register(_end_workers_at_exit)
                 late = threading.Thread(
                     target=_end_late_workers, args=(job,), daemon=True
                 )
@@ -129,6 +131,12 @@ def _end_late_workers(job: threading.Thread) -> None:
         if job.is_alive():
             time.sleep(_LATE_SECONDS)
             _end_workers()
+
+
+def _end_workers_at_exit() -> None:
+    """Ends the workers that Beam's threads started last, and lets them start no more."""
+    worker_handlers.SUBPROCESS_LOCK.acquire()
+    _end_workers()
 
 
 def _end_workers() -> None:

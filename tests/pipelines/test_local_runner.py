@@ -3,14 +3,14 @@
 import concurrent.futures
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 import zipfile
 from pathlib import Path
 
-import apache_beam as beam
 import pytest
-from apache_beam.options.pipeline_options import PipelineOptions
 
 from starmill.pipelines import local_runner
 from tests.endurance import commands
@@ -163,28 +163,41 @@ def test_interrupts_are_ignored_even_if_one_waits():
         signal.signal(signal.SIGINT, before)
 
 
-@pytest.fixture
-def end_workers(monkeypatch):
-    """Leaves no worker, and the hook of threads as it was."""
-    monkeypatch.setattr(threading, "excepthook", threading.excepthook)
-    yield
-    local_runner.end_children()
+# A process of its own: it kills all of its children, and Beam's threads outlive the job.
+JOB = """
+import os, signal
+import apache_beam as beam
+from apache_beam.options.pipeline_options import PipelineOptions
+from starmill.pipelines import local_runner
+
+options = PipelineOptions(
+    [
+        "--runner=FnApiRunner",
+        "--direct_running_mode=multi_processing",
+        "--direct_num_workers=2",
+    ]
+)
+pipeline = local_runner.new_pipeline(options)
+_ = pipeline | beam.Create([1]) | beam.Map(lambda _: os.kill(os.getpid(), signal.SIGKILL))
+try:
+    pipeline.run()
+except local_runner.WorkerLost as error:
+    print("lost:", error, flush=True)
+    local_runner.exit_at_once(7)
+"""
 
 
-def test_a_worker_that_dies_ends_any_job(end_workers):
+def test_a_worker_that_dies_ends_any_job(tmp_path):
     """The jobs of an index and of shards are run by the same runner as a build's."""
-    options = PipelineOptions(
-        [
-            "--runner=FnApiRunner",
-            "--direct_running_mode=multi_processing",
-            "--direct_num_workers=2",
-        ]
+    done = subprocess.run(
+        [sys.executable, "-c", JOB],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
     )
-    pipeline = local_runner.new_pipeline(options)
-    _ = (
-        pipeline
-        | beam.Create([1])
-        | beam.Map(lambda _: os.kill(os.getpid(), signal.SIGKILL))
-    )
-    with pytest.raises(local_runner.WorkerLost, match="code -9"):
-        pipeline.run()
+    assert done.returncode == 7, done.stderr
+    assert done.stdout.startswith("lost: ")
+    assert "code -9" in done.stdout
+    assert commands.left_processes(tmp_path) == []
